@@ -1,0 +1,57 @@
+"""The cheapest HTTP/1.1 client that will do, so that the load costs less than what it loads."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+
+class HttpConnection:
+    """One keep-alive connection with one request at a time; knows bodies of known length only."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._host = host
+
+    async def post(self, path: str, body: bytes) -> dict[str, Any]:
+        """Return the JSON object that answers a POST; raise for any status but 200."""
+        head = (
+            f"POST {path} HTTP/1.1\r\nHost: {self._host}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        return await self._ask(head.encode() + body)
+
+    async def get(self, path: str) -> dict[str, Any]:
+        """Return the JSON object that answers a GET; raise for any status but 200."""
+        return await self._ask(f"GET {path} HTTP/1.1\r\nHost: {self._host}\r\n\r\n".encode())
+
+    async def _ask(self, request: bytes) -> dict[str, Any]:
+        self._writer.write(request)
+        head = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        status_line, *lines = head.split("\r\n")
+        headers: Mapping[str, str] = {
+            name.strip().lower(): value.strip()
+            for name, _, value in (line.partition(":") for line in lines)
+        }
+        body = await self._reader.readexactly(int(headers["content-length"]))
+        if status_line.split(" ", 2)[1] != "200":
+            raise RuntimeError(f"{status_line}: {body.decode(errors='replace')}")
+        answer: dict[str, Any] = json.loads(body)
+        return answer
+
+
+@asynccontextmanager
+async def connected(url: str) -> AsyncIterator[HttpConnection]:
+    """A connection to the server at `url`."""
+    parts = urlsplit(url)
+    reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+    try:
+        yield HttpConnection(reader, writer, parts.netloc)
+    finally:
+        writer.close()
+        await writer.wait_closed()

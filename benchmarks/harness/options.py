@@ -1,0 +1,31 @@
+"""The command line that every benchmark has."""
+
+import argparse
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import anyio
+
+# What nats-server does where its configuration says nothing.
+_DEFAULT_SYNC_INTERVAL: Final = "2m"
+
+Benchmark = Callable[[str | None, str, int], Awaitable[None]]
+
+
+def run_benchmark(benchmark: Benchmark, description: str, *, rounds: int = 3) -> None:
+    """Call `benchmark` with the broker's setting, the name of it, and the number of rounds."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument(
+        "--sync",
+        choices=["always", "default", "both"],
+        default="always",
+        help="when the broker flushes to disk: before each answer, or every two minutes",
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=rounds, help="how often to measure; the median is shown"
+    )
+    chosen = parser.parse_args()
+    for setting in ("always", None):
+        if chosen.sync in ("both", "always" if setting else "default"):
+            name = setting or _DEFAULT_SYNC_INTERVAL
+            anyio.run(benchmark, setting, name, chosen.rounds)

@@ -1,0 +1,49 @@
+"""Measurements in a process of their own, so that measuring takes nothing from what is measured."""
+
+import importlib.util
+import json
+import resource
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+
+_BENCHMARKS: Final = Path(__file__).parent.parent
+
+Measurement = Callable[[str, int, int], Awaitable[dict[str, Any]]]
+
+
+async def measured(measurement: Measurement, url: str, count: int, in_flight: int) -> Any:
+    """Return what `measurement`, a function of a module that calls `serve`, finds elsewhere."""
+    done = await anyio.run_process(
+        [
+            *(sys.executable, "-m", measurement.__module__, measurement.__name__),
+            *(url, str(count), str(in_flight)),
+        ],
+        cwd=_BENCHMARKS,
+        stderr=None,
+    )
+    return json.loads(done.stdout)
+
+
+def serve(*measurements: Measurement) -> None:
+    """Do the measurement that the command line names and print what it finds."""
+    name, url, count, in_flight = sys.argv[1:]
+    (chosen,) = (each for each in measurements if each.__name__ == name)
+    found = anyio.run(
+        chosen, url, int(count), int(in_flight), backend_options={"use_uvloop": _has_uvloop()}
+    )
+    print(json.dumps(found))
+
+
+def cpu_seconds() -> float:
+    """Return the processor time this process has taken so far."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def _has_uvloop() -> bool:
+    # What is measured runs on it; a slower floor would flatter the ratio.
+    return importlib.util.find_spec("uvloop") is not None

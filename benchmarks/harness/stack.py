@@ -1,0 +1,58 @@
+"""The stack that is measured: real processes, started anew for each benchmark."""
+
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from harness import load
+from harness.processes import measured
+from pyoco_testkit.processes import ManagedProcess
+from pyoco_testkit.stack import Stack, flows_at
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The processes that are measured."""
+
+    url: str
+    nats_url: str
+    gateway: ManagedProcess
+    broker: ManagedProcess
+    worker: ManagedProcess | None
+
+
+@asynccontextmanager
+async def measured_stack(
+    sync_interval: str | None,
+    *,
+    with_worker: bool,
+    children: int | None = None,
+    tags: Sequence[str] = ("default",),
+) -> AsyncIterator[Measured]:
+    """A broker, a gateway and, where wanted, one worker with a child for each core; warmed up."""
+    async with Stack(sync_interval=sync_interval) as stack:
+        broker = stack.nats.process
+        if not with_worker:
+            await measured(load.submissions, stack.url, 50, 4)
+            yield Measured(stack.url, stack.nats.url, stack.gateway, broker, None)
+            return
+        flows = flows_at(Path(__file__).with_name("flows.py"))
+        concurrency = children or os.cpu_count() or 1
+        async with stack.worker(tags, flows=flows, concurrency=concurrency) as worker:
+            await measured(load.completions, stack.url, 50, 4)
+            yield Measured(stack.url, stack.nats.url, stack.gateway, broker, worker)
+
+
+def cpu_seconds(process: ManagedProcess) -> float:
+    """Return the processor time a process and its living and dead children have taken so far."""
+    root = psutil.Process(process.pid)
+    total = 0.0
+    for each in (root, *root.children(recursive=True)):
+        times = each.cpu_times()
+        total += times.user + times.system
+    times = root.cpu_times()
+    return total + times.children_user + times.children_system

@@ -1,0 +1,5 @@
+"""The command `pyoco-client`."""
+
+from pyoco_client.cli.command import main
+
+__all__ = ["main"]

@@ -1,0 +1,268 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from pyoco_client.cli import main
+
+RUN_ID = "7d0c1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4"
+PENDING = {"run_id": RUN_ID, "status": "PENDING"}
+COMPLETED = {"run_id": RUN_ID, "flow_name": "hello", "status": "COMPLETED", "tasks": {}}
+FAILED = {**COMPLETED, "status": "FAILED", "error": "ValueError: no"}
+NOT_FOUND = {
+    "detail": f"run {RUN_ID} not found",
+    "err_id": "ERR-PYOCO-0005",
+    "msg_id": "MSG-PYOCO-0005",
+    "message": "The run was not found",
+    "hint": "Check the run id.",
+    "request_id": "req-1",
+}
+
+
+class SentRequest(Protocol):
+    @property
+    def target(self) -> str: ...
+    @property
+    def headers(self) -> dict[str, str]: ...
+    @property
+    def body(self) -> bytes: ...
+
+
+class Gateway(Protocol):
+    """The fixture of conftest, as these tests use it."""
+
+    url: str
+
+    @property
+    def requests(self) -> list[SentRequest]: ...
+
+    def answer(self, route: str, status: int = 200, body: Any = None) -> None: ...
+
+    def stay_silent(self, route: str) -> None: ...
+
+
+Output = pytest.CaptureFixture[str]
+
+
+def test_submit_prints_the_answer_and_nothing_else_on_stdout(
+    gateway: Gateway, capsys: Output
+) -> None:
+    gateway.answer("POST /runs", 200, PENDING)
+    code = main(["--server", gateway.url, "submit", "--flow-name", "hello", "--param", "n=3"])
+    printed = capsys.readouterr()
+    assert code == 0
+    assert printed.out == json.dumps(PENDING) + "\n"
+    assert printed.err == ""
+    assert json.loads(gateway.requests[0].body) == {"flow_name": "hello", "params": {"n": 3}}
+
+
+def test_submit_sends_tag_and_labels(gateway: Gateway) -> None:
+    gateway.answer("POST /runs", 200, PENDING)
+    options = ["--tag", "cpu", "--tags", "nightly,team-a"]
+    assert main(["--server", gateway.url, "submit", "--flow-name", "hello", *options]) == 0
+    sent = json.loads(gateway.requests[0].body)
+    assert (sent["tag"], sent["tags"]) == ("cpu", ["nightly", "team-a"])
+
+
+def test_submit_wait_prints_the_end_and_names_the_run_at_once(
+    gateway: Gateway, capsys: Output
+) -> None:
+    gateway.answer("POST /runs", 200, PENDING)
+    gateway.answer(f"GET /runs/{RUN_ID}", 200, {**COMPLETED, "status": "RUNNING"})
+    gateway.answer(f"GET /runs/{RUN_ID}", 200, COMPLETED)
+    code = main(["--server", gateway.url, "submit", "--flow-name", "hello", "--wait"])
+    printed = capsys.readouterr()
+    assert code == 0
+    assert json.loads(printed.out) == COMPLETED
+    assert printed.err == f"run {RUN_ID} submitted\n"
+
+
+def test_submit_wait_fails_when_the_run_does(gateway: Gateway, capsys: Output) -> None:
+    gateway.answer("POST /runs", 200, PENDING)
+    gateway.answer(f"GET /runs/{RUN_ID}", 200, FAILED)
+    code = main(["--server", gateway.url, "submit", "--flow-name", "hello", "--wait"])
+    printed = capsys.readouterr()
+    assert code == 1
+    assert json.loads(printed.out) == FAILED
+    assert f"run {RUN_ID} ended FAILED: ValueError: no" in printed.err
+
+
+def test_submit_wait_gives_up_after_the_time_it_was_given(gateway: Gateway, capsys: Output) -> None:
+    gateway.answer("POST /runs", 200, PENDING)
+    gateway.answer(f"GET /runs/{RUN_ID}", 200, {**COMPLETED, "status": "RUNNING"})
+    wait = ["--wait", "--timeout-sec", "0.1"]
+    code = main(["--server", gateway.url, "submit", "--flow-name", "hello", *wait])
+    printed = capsys.readouterr()
+    assert (code, printed.out) == (1, "")
+    assert "RUNNING after 0.1 s" in printed.err
+
+
+def test_get_tasks_and_health_print_what_the_gateway_says(gateway: Gateway, capsys: Output) -> None:
+    gateway.answer(f"GET /runs/{RUN_ID}", 200, COMPLETED)
+    gateway.answer(f"GET /runs/{RUN_ID}/tasks", 200, {"run_id": RUN_ID, "tasks": {"a": "RUNNING"}})
+    gateway.answer("GET /health", 200, {"status": "ok", "version": "0.1.0"})
+    assert main(["--server", gateway.url, "get", "--run-id", RUN_ID, "--records"]) == 0
+    assert main(["--server", gateway.url, "tasks", "--run-id", RUN_ID]) == 0
+    assert main(["--server", gateway.url, "health"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert lines == [
+        COMPLETED,
+        {"run_id": RUN_ID, "tasks": {"a": "RUNNING"}},
+        {"status": "ok", "version": "0.1.0"},
+    ]
+    assert gateway.requests[0].target.endswith("?include=records")
+
+
+def test_server_and_key_come_from_the_environment_too(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway.answer("GET /health", 200, {"status": "ok"})
+    monkeypatch.setenv("PYOCO_SERVER", gateway.url)
+    monkeypatch.setenv("PYOCO_API_KEY", "secret")
+    assert main(["health"]) == 0
+    assert gateway.requests[0].headers["X-API-Key"] == "secret"
+
+
+def test_a_refusal_is_told_with_its_id_hint_and_request_id(
+    gateway: Gateway, capsys: Output
+) -> None:
+    gateway.answer(f"GET /runs/{RUN_ID}", 404, NOT_FOUND)
+    code = main(["--server", gateway.url, "get", "--run-id", RUN_ID])
+    printed = capsys.readouterr()
+    assert (code, printed.out) == (1, "")
+    for words in ("ERR-PYOCO-0005", "not found", "hint: Check the run id.", "request id: req-1"):
+        assert words in printed.err
+
+
+def test_a_gateway_that_is_away_is_named_with_the_way_out(gateway: Gateway, capsys: Output) -> None:
+    gateway.stay_silent("POST /runs")
+    short = ["--request-timeout-sec", "0.1"]
+    code = main(["--server", gateway.url, *short, "submit", "--flow-name", "hello"])
+    error = capsys.readouterr().err
+    assert code == 1
+    assert "ERR-PYOCO-0001" in error
+    assert "may have arrived" in error
+
+
+def test_words_from_elsewhere_cannot_steer_the_terminal(gateway: Gateway, capsys: Output) -> None:
+    gateway.answer(f"GET /runs/{RUN_ID}", 404, {**NOT_FOUND, "detail": "\x1b[2J\x9b31m挨拶"})
+    main(["--server", gateway.url, "get", "--run-id", RUN_ID])
+    error = capsys.readouterr().err
+    assert "\x1b" not in error
+    assert "\x9b" not in error
+    assert "挨拶" in error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what", "example"),
+    [
+        ([], "Missing command", "pyoco-client submit --flow-name hello --param name=world"),
+        (["submti"], "submit", "pyoco-client submit --flow-name hello"),
+        (["submit"], "--flow-name", "pyoco-client submit --flow-name hello"),
+        (["submit", "--flow-nam", "x"], "--flow-name", "pyoco-client submit --flow-name hello"),
+        (["submit", "--flow-name", "x", "extra"], "extra", "pyoco-client submit"),
+        (
+            ["submit", "--flow-name", "x", "--params", "{'a': 1}"],
+            "--params",
+            """--params '{"name": "world"}'""",
+        ),
+        (["submit", "--flow-name", "x", "--param", "novalue"], "key=value", "--param name=world"),
+        (["submit", "--flow-name", "x", "--params-file", "/none"], "/none", "--params-file p"),
+        (["submit", "--flow-name", "x", "--timeout-sec", "3"], "--wait", "--wait --timeout-sec 3"),
+        (["submit", "--flow-name", "x", "--wait", "--timeout-sec", "0"], "--timeout-sec", "submit"),
+        (["get"], "--run-id", "pyoco-client get --run-id"),
+        (["get", "--run-id", "a b"], "'a b' is not a run id", "pyoco-client get --run-id"),
+        (["tasks", "--run-id", "x"], "'x' is not a run id", "pyoco-client tasks --run-id"),
+        (["--server", "nowhere", "health"], "nowhere", "--server http://127.0.0.1:8000"),
+    ],
+)
+def test_a_wrong_argument_is_named_with_a_command_that_works(
+    arguments: list[str], what: str, example: str, capsys: Output
+) -> None:
+    code = main(arguments)
+    printed = capsys.readouterr()
+    assert (code, printed.out) == (1, "")
+    assert "ERR-PYOCO-0018" in printed.err
+    assert what in printed.err
+    assert example in printed.err.partition("example:")[2].splitlines()[0]
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["submit", "-h"], ["--version"]])
+def test_help_and_version_succeed(arguments: list[str], capsys: Output) -> None:
+    assert main(arguments) == 0
+    printed = capsys.readouterr()
+    assert "pyoco-client" in printed.out
+    assert printed.err == ""
+
+
+def command() -> str:
+    return str(Path(sys.executable).with_name("pyoco-client"))
+
+
+def test_help_and_version_start_without_the_heavy_modules() -> None:
+    script = (
+        "import sys; from pyoco_client.cli import main; code = main(sys.argv[1:]);"
+        "heavy = {'httpx', 'pydantic', 'nats', 'yaml', 'rich'} & set(sys.modules);"
+        "print(heavy, file=sys.stderr); sys.exit(code or bool(heavy))"
+    )
+    for option in ("--help", "--version"):
+        done = subprocess.run(
+            [sys.executable, "-c", script, option], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+
+
+def test_the_module_is_the_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pyoco_client", "get"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "ERR-PYOCO-0018" in done.stderr
+
+
+def test_ctrl_c_ends_a_wait_with_130_and_without_a_traceback(gateway: Gateway) -> None:
+    gateway.answer("POST /runs", 200, PENDING)
+    gateway.answer(f"GET /runs/{RUN_ID}", 200, {**COMPLETED, "status": "RUNNING"})
+    arguments = [command(), "--server", gateway.url, "submit", "--flow-name", "hello", "--wait"]
+    with subprocess.Popen(
+        arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as waiting:
+        assert waiting.stderr is not None
+        assert waiting.stderr.readline() == f"run {RUN_ID} submitted\n"
+        waiting.send_signal(signal.SIGINT)
+        out, err = waiting.communicate(timeout=20)
+    assert waiting.returncode == 130
+    assert (out, err.strip()) == ("", "")
+
+
+def test_a_reader_that_has_gone_makes_no_noise(gateway: Gateway) -> None:
+    gateway.answer("GET /health", 200, {"status": "ok"})
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    with os.fdopen(write_end, "w") as nobody:
+        done = subprocess.run(
+            [command(), "--server", gateway.url, "health"],
+            stdout=nobody,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_what_ascii_cannot_show_is_escaped_not_refused(gateway: Gateway) -> None:
+    gateway.answer(f"GET /runs/{RUN_ID}", 200, {**COMPLETED, "flow_name": "挨拶"})
+    done = subprocess.run(
+        [command(), "--server", gateway.url, "get", "--run-id", RUN_ID],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONIOENCODING": "ascii", "PATH": os.defpath},
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["flow_name"] == "挨拶"

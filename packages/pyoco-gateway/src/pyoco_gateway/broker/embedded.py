@@ -1,0 +1,103 @@
+"""A nats-server that belongs to this process: started with it, restarted for it, gone with it."""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import anyio
+
+from pyoco_gateway.broker.binary import find_nats_bootstrap, find_nats_server, with_our_commands
+from pyoco_gateway.broker.config_file import LOOPBACK, BrokerFiles, broker_config
+from pyoco_gateway.broker.ports import free_port
+from pyoco_gateway.broker.readiness import wait_until_ready
+from pyoco_gateway.processes.guarded import GuardedProcess, guarded_process
+from pyoco_gateway.processes.kept_running import Upkeep, kept_running
+from pyoco_protocol.problems import EmbeddedBrokerError
+
+_GRACE_SEC: Final = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerPlan:
+    """Which broker to start, and where; all found out before anything is started."""
+
+    command: tuple[str, ...]
+    files: BrokerFiles
+    port: int
+    ready_timeout_sec: float
+    env: Mapping[str, str] | None = None
+
+    @property
+    def name(self) -> str:
+        """What it is called in logs."""
+        return Path(self.command[0]).name
+
+    @property
+    def url(self) -> str:
+        """Where clients connect."""
+        return f"nats://{LOOPBACK}:{self.port}"
+
+
+def plan_broker(directory: Path, port: int, *, ready_timeout_sec: float) -> BrokerPlan:
+    """Return the plan for our own nats-server; raise where it surely would not start."""
+    files = BrokerFiles(directory)
+    return BrokerPlan(
+        command=(str(find_nats_server()), "--config", str(files.config)),
+        files=files,
+        port=free_port(LOOPBACK, port, flag="--nats-port"),
+        ready_timeout_sec=ready_timeout_sec,
+    )
+
+
+def plan_bootstrap(
+    directory: Path, port: int, *, ready_timeout_sec: float, environ: Mapping[str, str]
+) -> BrokerPlan:
+    """Return the plan for a nats-server that the command `nats-bootstrap` finds and starts."""
+    files = BrokerFiles(directory)
+    search_path = environ.get("PATH", "")
+    bootstrap = find_nats_bootstrap(search_path)
+    return BrokerPlan(
+        # What follows the two dashes goes to nats-server as it is.
+        command=(str(bootstrap), "up", "--", "--config", str(files.config)),
+        files=files,
+        port=free_port(LOOPBACK, port, flag="--nats-port"),
+        ready_timeout_sec=ready_timeout_sec,
+        env={**environ, "PATH": with_our_commands(search_path)},
+    )
+
+
+@asynccontextmanager
+async def embedded_broker(plan: BrokerPlan, *, lock: int) -> AsyncGenerator[None]:
+    """Run the broker until the context is left; entered when it is ready.
+
+    If it ends by itself it is started again. If it cannot be, EmbeddedBrokerError ends the
+    context's body. `lock` is held until the broker is gone, also if this process is killed.
+    """
+    upkeep = Upkeep(name=plan.name, start=lambda: _started(plan, lock), failure=EmbeddedBrokerError)
+    async with kept_running(upkeep) as ready:
+        await ready.wait()
+        yield
+
+
+@asynccontextmanager
+async def _started(plan: BrokerPlan, lock: int) -> AsyncGenerator[GuardedProcess]:
+    config = broker_config(plan.files, plan.port)
+    await anyio.Path(plan.files.config).write_text(config, encoding="utf-8")
+    async with guarded_process(
+        plan.name,
+        plan.command,
+        output=plan.files.output,
+        grace_sec=_GRACE_SEC,
+        env=plan.env,
+        keep_open=[lock],
+    ) as process:
+        await wait_until_ready(
+            process,
+            LOOPBACK,
+            plan.port,
+            timeout_sec=plan.ready_timeout_sec,
+            log=str(plan.files.log),
+        )
+        yield process

@@ -1,0 +1,80 @@
+"""What this process takes from its environment; flags of a command lie over it."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyoco_protocol.problems import SettingProblem, SettingsError
+from pyoco_protocol.settings import (
+    BrokerSettings,
+    DashboardSettings,
+    HeartbeatSettings,
+    HttpAuthSettings,
+    LogSettings,
+    SnapshotSettings,
+    TopologySettings,
+    load_settings,
+    read_environment,
+    settings_notes,
+    unknown_variables,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GatewaySettings:
+    """All that a gateway goes by."""
+
+    broker: BrokerSettings
+    topology: TopologySettings
+    snapshots: SnapshotSettings
+    heartbeats: HeartbeatSettings
+    dashboard: DashboardSettings
+    log: LogSettings
+
+
+def environment_with(
+    flags: Mapping[str, str | None], *, defaults: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return the environment with the flags that were given put over it.
+
+    `defaults` are a command's own, for what neither the environment nor the `.env` file sets.
+    """
+    environ = dict(os.environ)
+    seen = read_environment(environ)
+    own = {name: value for name, value in (defaults or {}).items() if name not in seen}
+    given = {name: value for name, value in flags.items() if value is not None}
+    return {**environ, **own, **given}
+
+
+def gateway_settings(environ: Mapping[str, str]) -> GatewaySettings:
+    """Return the settings in `environ`; raise SettingsError naming the variable to change."""
+    auth = load_settings(HttpAuthSettings, environ)
+    if auth.http_auth_mode != "none":
+        # Serving everybody while the operator believes in keys would be the worst answer.
+        raise SettingsError(
+            [
+                SettingProblem(
+                    "PYOCO_HTTP_AUTH_MODE",
+                    f"{auth.http_auth_mode} is not available in this version",
+                    "none",
+                )
+            ]
+        )
+    return GatewaySettings(
+        broker=load_settings(BrokerSettings, environ),
+        topology=load_settings(TopologySettings, environ),
+        snapshots=load_settings(SnapshotSettings, environ),
+        heartbeats=load_settings(HeartbeatSettings, environ),
+        dashboard=load_settings(DashboardSettings, environ),
+        log=load_settings(LogSettings, environ),
+    )
+
+
+def environment_notes(environ: Mapping[str, str]) -> list[str]:
+    """Return what an operator should be told once, at start, about the environment."""
+    seen = read_environment(environ)
+    notes = settings_notes(seen)
+    for unknown in unknown_variables(seen):
+        meant = f"; did you mean {unknown.nearest}?" if unknown.nearest else ""
+        notes.append(f"{unknown.name} is not a setting and has no effect{meant}")
+    return notes

@@ -1,0 +1,1 @@
+"""Commands that the gateway starts, and that never outlive it."""

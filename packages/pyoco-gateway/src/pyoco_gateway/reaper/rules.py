@@ -1,0 +1,110 @@
+"""What is to be done about a run that is not over, and when. No clock, no broker, no doing."""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from pyoco_protocol.run_lifecycle import RunStatus
+from pyoco_protocol.wire import WireModel
+
+
+class Act(StrEnum):
+    """What the reaper can do; each is a compare-and-set or a message that repeats harmlessly."""
+
+    FINISH_CANCELLED = "finish_cancelled"
+    QUEUE_AGAIN = "queue_again"
+    HAND_OVER = "hand_over"
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to wait before doing what; all in seconds."""
+
+    cancel_grace: float
+    heartbeat: float
+    unconfirmed: float = 30.0
+    # A worker enforces the grace itself; only one that cannot is overtaken.
+    cancel_slack: float = 2.0
+    # The gateway that took the cancel is about to end the run itself.
+    unowned_cancel: float = 1.0
+    silent_heartbeats: int = 10
+
+    @property
+    def silence(self) -> float:
+        """After how long an owner that does not move its run counts as gone."""
+        return self.silent_heartbeats * self.heartbeat
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """A run as it was last seen, with times on our own monotonic clock."""
+
+    run_id: str
+    revision: int
+    status: RunStatus
+    is_owned: bool
+    is_queued_again: bool
+    first_seen: float
+    # Since when its record has not moved.
+    still_since: float
+    cancel_seen: float | None
+
+
+class Outline(WireModel):
+    """What of a run's record the rules look at; the rest need not be understood."""
+
+    run_id: str
+    status: RunStatus
+    instance_id: str | None = None
+    worker_id: str | None = None
+    cancel_requested_at: float | None = None
+    queued_again_at: float | None = None
+
+    @property
+    def is_cancel_requested(self) -> bool:
+        """Whether a cancel is recorded."""
+        return self.cancel_requested_at is not None or self.status is RunStatus.CANCELLING
+
+
+def sighted(before: Sight | None, snapshot: Outline, revision: int, now: float) -> Sight | None:
+    """Return how the run is seen now; None for one that is over."""
+    if snapshot.status.is_terminal:
+        return None
+    cancel_seen = before.cancel_seen if before is not None else None
+    if cancel_seen is None and snapshot.is_cancel_requested:
+        cancel_seen = now
+    return Sight(
+        run_id=snapshot.run_id,
+        revision=revision,
+        status=snapshot.status,
+        is_owned=snapshot.instance_id is not None or snapshot.worker_id is not None,
+        is_queued_again=snapshot.queued_again_at is not None,
+        first_seen=now if before is None else before.first_seen,
+        still_since=now,
+        cancel_seen=cancel_seen,
+    )
+
+
+def not_blamed_for_silence(sight: Sight, since: float) -> Sight:
+    """Return the sight after a time in which we could not hear: its silence starts anew."""
+    return replace(sight, still_since=max(sight.still_since, since))
+
+
+def due(sight: Sight, patience: Patience) -> tuple[float, Act] | None:
+    """Return when something is to be done about a run if it does not move, and what."""
+    match sight.status:
+        case RunStatus.CANCELLING:
+            return _cancel_deadline(sight, patience), Act.FINISH_CANCELLED
+        case RunStatus.PENDING if not sight.is_queued_again:
+            return sight.first_seen + patience.unconfirmed, Act.QUEUE_AGAIN
+        case RunStatus.RUNNING:
+            return sight.still_since + patience.silence, Act.HAND_OVER
+    return None
+
+
+def _cancel_deadline(sight: Sight, patience: Patience) -> float:
+    seen = sight.still_since if sight.cancel_seen is None else sight.cancel_seen
+    if not sight.is_owned:
+        return seen + patience.unowned_cancel
+    enforced = seen + patience.cancel_grace + patience.cancel_slack
+    # Gone before its grace is over: nobody is left to use it.
+    return min(enforced, sight.still_since + patience.silence)

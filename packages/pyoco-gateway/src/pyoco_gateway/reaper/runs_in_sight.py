@@ -1,0 +1,96 @@
+"""All runs that are not over, as the watch tells of them, and which of them is due next."""
+
+import heapq
+import logging
+import time
+from collections.abc import Callable, Iterator
+
+from pydantic import ValidationError
+
+from pyoco_gateway.reaper.rules import (
+    Act,
+    Outline,
+    Patience,
+    Sight,
+    due,
+    not_blamed_for_silence,
+    sighted,
+)
+from pyoco_protocol.jetstream.bucket_watch import Entry
+
+_log = logging.getLogger(__name__)
+
+
+class RunsInSight:
+    """Follows the runs bucket; costs nothing for a run that is over."""
+
+    def __init__(self, patience: Patience, clock: Callable[[], float] = time.monotonic) -> None:
+        self._patience = patience
+        self._clock = clock
+        self._sights: dict[str, Sight] = {}
+        # One for each act, so that many runs that wait for one do not hold up those that wait for
+        # another. Entries are never taken out; one that no longer fits its run is passed over.
+        self._queues: dict[Act, list[tuple[float, str, int]]] = {act: [] for act in Act}
+        self.unreadable = 0
+
+    def __len__(self) -> int:
+        return len(self._sights)
+
+    def on_entry(self, entry: Entry) -> None:
+        """Take note of a change."""
+        before = self._sights.pop(entry.key, None)
+        if entry.value is None:
+            return
+        outline: Outline | None
+        try:
+            outline = Outline.model_validate_json(entry.value)
+        except ValidationError:
+            outline = None
+        # A record under the id of another run would stand in that one's place here.
+        if outline is None or outline.run_id != entry.key:
+            self.unreadable += 1
+            _log.warning("run record cannot be read", extra={"run_id": entry.key})
+            return
+        sight = sighted(before, outline, entry.revision, self._clock())
+        if sight is not None:
+            self._keep(sight)
+
+    def on_reset(self) -> None:
+        """Forget all runs: the bucket is another one."""
+        self._sights.clear()
+        self._forget_dues()
+
+    def on_resumed(self) -> None:
+        """Start the silence of all runs anew: we did not listen, they may have spoken."""
+        now = self._clock()
+        self._forget_dues()
+        for sight in list(self._sights.values()):
+            self._keep(not_blamed_for_silence(sight, now))
+
+    def on_caught_up(self) -> None:
+        """Nothing to do: runs are judged by what is known of each."""
+
+    def take_due(self, act: Act) -> Iterator[Sight]:
+        """Yield the runs for which it is time to `act`; each once, until it moves."""
+        now = self._clock()
+        queue = self._queues[act]
+        while queue and queue[0][0] <= now:
+            _, run_id, revision = heapq.heappop(queue)
+            sight = self._sights.get(run_id)
+            if sight is not None and sight.revision == revision:
+                yield sight
+
+    def again_later(self, sight: Sight, act: Act, delay: float) -> None:
+        """Have a run come up again about which nothing could be done now."""
+        entry = (self._clock() + delay, sight.run_id, sight.revision)
+        heapq.heappush(self._queues[act], entry)
+
+    def _keep(self, sight: Sight) -> None:
+        self._sights[sight.run_id] = sight
+        if (next_due := due(sight, self._patience)) is not None:
+            at, act = next_due
+            heapq.heappush(self._queues[act], (at, sight.run_id, sight.revision))
+
+    def _forget_dues(self) -> None:
+        for queue in self._queues.values():
+            queue.clear()

@@ -1,0 +1,48 @@
+"""An id for each request: in its answer, in its log lines, in its error body."""
+
+import re
+import secrets
+from typing import Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_HEADER: Final = b"x-request-id"
+_SCOPE_KEY: Final = "pyoco.request_id"
+# What a caller may choose: enough for a trace id, nothing that could bend a log line or a header.
+_ACCEPTABLE: Final = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+
+
+def request_id_of(scope: Scope) -> str | None:
+    """Return the id of the request that `scope` belongs to."""
+    request_id: str | None = scope.get(_SCOPE_KEY)
+    return request_id
+
+
+class RequestIds:
+    """Gives each request its id: the caller's own where it sent a decent one, else a new one."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on with its id; add the id to the answer."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = _sent_with(scope) or secrets.token_hex(16).encode()
+        scope[_SCOPE_KEY] = request_id.decode()
+
+        async def send_with_id(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), (_HEADER, request_id)]
+            await send(message)
+
+        await self._app(scope, receive, send_with_id)
+
+
+def _sent_with(scope: Scope) -> bytes | None:
+    for name, value in scope["headers"]:
+        if name == _HEADER:
+            sent: bytes = value
+            return sent if _ACCEPTABLE.fullmatch(sent) else None
+    return None

@@ -1,0 +1,156 @@
+"""Runs: submit one, look at one."""
+
+from collections.abc import Set
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Query, Request
+from starlette.background import BackgroundTask
+from starlette.responses import Response
+
+from pyoco_gateway.routers.documented import problems
+from pyoco_gateway.submission_body import (
+    IDEMPOTENCY_HEADER,
+    idempotency_key,
+    parse_cancellation,
+    parse_submission,
+    require_json,
+)
+from pyoco_gateway.use_cases.cancel_run import CancelRun
+from pyoco_gateway.use_cases.read_run import ReadRun
+from pyoco_gateway.use_cases.submit_run import IdempotencyKey, SubmitRun
+from pyoco_protocol.http_bodies import RunAccepted, RunCancellation, RunSubmission
+from pyoco_protocol.snapshots import RunSnapshot
+
+router = APIRouter(tags=["runs"])
+
+Include = Literal["records", "full", "all"]
+
+_JSON: Final = "application/json"
+_INTERNAL: Final = frozenset({"request_hash", "accepted_by"})
+_TASK_FIELDS: Final = frozenset(
+    {"run_id", "flow_name", "status", "tasks", "task_records", "task_records_truncated"}
+)
+_SUBMISSION: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "content": {_JSON: {"schema": RunSubmission.model_json_schema()}},
+    },
+    "parameters": [
+        {
+            "in": "header",
+            "name": IDEMPOTENCY_HEADER,
+            "required": False,
+            "description": "The same key with the same body is the same run.",
+            "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+        }
+    ],
+}
+_CANCELLATION: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": False,
+        "content": {_JSON: {"schema": RunCancellation.model_json_schema()}},
+    }
+}
+
+
+# The body is read here and not by the framework, whose parser takes NaN for a number, breaks on
+# deep nesting, and answers some bad input with a status of its own.
+@router.post(
+    "/runs",
+    responses={
+        200: {"model": RunAccepted, "description": "The run is stored and queued."},
+        **problems(409, 413, 415, 422, 503),
+    },
+    openapi_extra=_SUBMISSION,
+)
+async def post_run(request: Request) -> Response:
+    """Queue a run for the next free worker that carries its tag.
+
+    503 with `ERR-PYOCO-0107` means that nobody knows whether the run was taken in: look it up by
+    the `run_id` of that answer before submitting it again.
+    """
+    submit_run: SubmitRun = request.state.submit_run
+    require_json(request.headers.get("content-type"))
+    submission = parse_submission(await request.body())
+    key = idempotency_key(request.headers.get(IDEMPOTENCY_HEADER))
+    submitted = await submit_run(
+        submission, key=None if key is None else IdempotencyKey.of(key, submission)
+    )
+    accepted = RunAccepted(run_id=submitted.run.run_id, status=submitted.run.status)
+    return Response(
+        accepted.model_dump_json(exclude_defaults=True),
+        media_type=_JSON,
+        headers={"Idempotency-Replayed": "true"} if submitted.replayed else None,
+    )
+
+
+@router.post(
+    "/runs/{run_id}/cancel",
+    responses={
+        200: {"model": RunSnapshot, "description": "The run, with its cancel recorded."},
+        **problems(404, 413, 415, 422, 503),
+    },
+    openapi_extra=_CANCELLATION,
+)
+async def post_run_cancel(request: Request, run_id: str) -> Response:
+    """Record a cancel: from then on the run can only end `CANCELLED`.
+
+    A run that is over comes back as it is. Repeating a cancel changes nothing.
+    """
+    cancel_run: CancelRun = request.state.cancel_run
+    cancellation = parse_cancellation(
+        await request.body(), content_type=request.headers.get("content-type")
+    )
+    run = await cancel_run(run_id, reason=cancellation.reason)
+    response = _snapshot(run, exclude=_INTERNAL | {"task_records"})
+    if not run.status.is_terminal:
+        # After the answer, which says CANCELLING: with nobody at it, it is over at once.
+        response.background = BackgroundTask(cancel_run.finish_unclaimed, run)
+    return response
+
+
+@router.get(
+    "/runs/{run_id}",
+    responses={
+        200: {"model": RunSnapshot, "description": "The latest snapshot."},
+        **problems(404, 422, 503),
+    },
+)
+async def get_run(
+    request: Request,
+    run_id: str,
+    include: Annotated[
+        list[Include] | None,
+        Query(description="`records` adds `task_records`; `full` and `all` add everything."),
+    ] = None,
+) -> Response:
+    """Return the latest snapshot of a run, without what its tasks took and gave."""
+    hidden = _INTERNAL if include else _INTERNAL | {"task_records"}
+    return _snapshot(await _read(request, run_id), exclude=hidden)
+
+
+@router.get(
+    "/runs/{run_id}/tasks",
+    responses={
+        200: {"model": RunSnapshot, "description": "The task parts of the latest snapshot."},
+        **problems(404, 503),
+    },
+)
+async def get_run_tasks(request: Request, run_id: str) -> Response:
+    """Return the states of a run's tasks, and what is recorded of each."""
+    return _snapshot(await _read(request, run_id), include=_TASK_FIELDS)
+
+
+async def _read(request: Request, run_id: str) -> RunSnapshot:
+    read_run: ReadRun = request.state.read_run
+    return await read_run(run_id)
+
+
+def _snapshot(
+    run: RunSnapshot, *, include: Set[str] | None = None, exclude: Set[str] | None = None
+) -> Response:
+    body = run.model_dump_json(
+        include=None if include is None else set(include),
+        exclude=None if exclude is None else set(exclude),
+    )
+    return Response(body, media_type=_JSON)

@@ -1,0 +1,175 @@
+"""Serves HTTP on sockets that are bound before anything else is started."""
+
+import errno
+import ipaddress
+import logging
+import socket
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Final
+
+import anyio
+import uvicorn
+from starlette.types import ASGIApp
+
+from pyoco_protocol.problems import CATALOGUE, CliUsageError, PortBusyError, PyocoError
+from pyoco_protocol.task_groups import plain_errors
+
+_log = logging.getLogger(__name__)
+
+
+class GatewayFailedError(PyocoError):
+    """What runs behind the routes has ended; the log says why."""
+
+    entry = CATALOGUE["ERR-PYOCO-0106"]
+
+    def __init__(self) -> None:
+        super().__init__("a part of the gateway that runs in the background has failed")
+
+
+_BACKLOG: Final = 2048
+_KEEP_ALIVE_SEC: Final = 75
+# With what follows, the process is gone two seconds after SIGTERM even if the broker is frozen.
+_FINISH_SEC: Final = 1
+
+
+class _Server(uvicorn.Server):
+    """A server that says when it is ready and leaves signals to the command."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = anyio.Event()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.ready.set()
+
+
+def resolve(host: str, port: int) -> list[tuple[socket.AddressFamily, tuple[str, int]]]:
+    """Return the addresses behind `host`; raise CliUsageError where there is none."""
+    try:
+        found = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE | socket.AI_NUMERICSERV
+        )
+    except (OSError, UnicodeError) as error:
+        raise CliUsageError(
+            f"--host {host!r} is no address of this machine ({error})",
+            "pyoco-server up --host 127.0.0.1",
+        ) from error
+    return [(family, (str(address[0]), port)) for family, _, _, _, address in found]
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a server on `host`."""
+    return all(ipaddress.ip_address(address[0]).is_loopback for _, address in resolve(host, 0))
+
+
+@contextmanager
+def bound_sockets(host: str, port: int) -> Iterator[list[socket.socket]]:
+    """Bind `port` on every address of `host`; raise PortBusyError where it is taken."""
+    sockets: list[socket.socket] = []
+    try:
+        for family, address in resolve(host, port):
+            # The first one chose the port, if it was left open.
+            chosen = sockets[0].getsockname()[1] if sockets else port
+            if (bound := _bind(family, (address[0], chosen), host)) is not None:
+                sockets.append(bound)
+        if not sockets:
+            raise CliUsageError(
+                f"--host {host!r} is no address of this machine", "pyoco-server up --host 127.0.0.1"
+            )
+        yield sockets
+    finally:
+        for each in sockets:
+            each.close()
+
+
+def _bind(
+    family: socket.AddressFamily, address: tuple[str, int], host: str
+) -> socket.socket | None:
+    # The protocol is named: without it the event loop does not take the socket for one of TCP,
+    # leaves Nagle's algorithm on, and each answer waits 40 ms for an acknowledgement.
+    created = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        created.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            # `localhost` is two addresses, and each gets a socket of its own.
+            created.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        created.bind(address)
+        # Listening from here on: a caller that comes early waits, and is not refused.
+        created.listen(_BACKLOG)
+    except OSError as error:
+        created.close()
+        if error.errno == errno.EADDRINUSE:
+            raise PortBusyError(address[1], "--port") from error
+        if error.errno == errno.EACCES:
+            raise CliUsageError(
+                f"--port {address[1]} is not open to this user", "pyoco-server up --port 8000"
+            ) from error
+        if error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+            _log.debug("address not available", extra={"host": host, "address": address[0]})
+            return None
+        raise
+    return created
+
+
+def url_of(sockets: list[socket.socket]) -> str:
+    """Return the address to call."""
+    host, port = sockets[0].getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+@asynccontextmanager
+async def serving(app: ASGIApp, sockets: list[socket.socket]) -> AsyncGenerator[None]:
+    """Serve `app` until the context is left; entered when it answers.
+
+    Leaving gives requests in hand a moment to finish.
+    """
+    server = _Server(
+        uvicorn.Config(
+            app,
+            http="httptools",
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            # Whoever calls may write these headers; nobody here believes them.
+            proxy_headers=False,
+            timeout_keep_alive=_KEEP_ALIVE_SEC,
+            timeout_graceful_shutdown=_FINISH_SEC,
+            backlog=_BACKLOG,
+        )
+    )
+    # What it has to say at start and stop is said by us, with fields.
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    with plain_errors():
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_serve_to_the_end, server, sockets)
+            await server.ready.wait()
+            tasks.start_soon(_end_with_the_rest, server)
+            try:
+                yield
+            finally:
+                server.should_exit = True
+
+
+async def _end_with_the_rest(server: _Server) -> None:
+    """Stop serving when what runs behind the routes has failed.
+
+    The server library would go on: healthy to look at, and unable to do anything.
+    """
+    await server.lifespan.shutdown_event.wait()
+    if not server.should_exit:
+        server.should_exit = True
+        raise GatewayFailedError
+
+
+async def _serve_to_the_end(server: _Server, sockets: list[socket.socket]) -> None:
+    # A server that is cancelled drops its callers; this one is told, and takes a second.
+    with anyio.CancelScope(shield=True):
+        await server.serve(sockets)

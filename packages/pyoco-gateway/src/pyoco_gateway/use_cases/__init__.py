@@ -1,0 +1,1 @@
+"""What a caller can have done: one file for each verb."""

@@ -1,0 +1,110 @@
+"""One server at a time in a directory; only what we made is ever emptied."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pyoco_gateway.broker.data_directory import locked_directory
+from pyoco_protocol.problems import BrokerLockHeldError, CliUsageError, EmbeddedBrokerError
+
+HOLD = """
+import sys
+from pathlib import Path
+from pyoco_gateway.broker.data_directory import locked_directory
+with locked_directory(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_second_server_is_told_who_holds_the_directory(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(directory)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+
+        with pytest.raises(BrokerLockHeldError) as refused, locked_directory(directory):
+            pass
+
+        assert refused.value.pid == holder.pid
+        assert str(holder.pid) in str(refused.value)
+        assert str(directory) in str(refused.value)
+        holder.kill()
+
+    # The holder is gone, so nothing is in the way.
+    with locked_directory(directory):
+        assert (directory / "lock").read_text() == f"{os.getpid()}\n"
+
+
+def test_the_lock_lasts_as_long_as_anybody_holds_it(tmp_path: Path) -> None:
+    """A broker outlives a killed server by a moment; a new one must not share its files."""
+    directory = tmp_path / "data"
+    with locked_directory(directory) as lock:
+        heir = os.dup(lock)
+    (directory / "lock").write_text(f"{os.getppid()}\n")
+    try:
+        with pytest.raises(BrokerLockHeldError), locked_directory(directory):
+            pass
+    finally:
+        os.close(heir)
+    with locked_directory(directory):
+        pass
+
+
+def test_clean_forgets_what_we_made(tmp_path: Path) -> None:
+    directory, outside = tmp_path / "data", tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").touch()
+    with locked_directory(directory):
+        (directory / "jetstream" / "deep").mkdir(parents=True)
+        (directory / "worker.log").write_text("old")
+        (directory / "link").symlink_to(outside)
+
+    with locked_directory(directory, clean=True):
+        left = {path.name for path in directory.iterdir()}
+
+    assert left == {"lock", ".pyoco-data"}
+    assert (outside / "kept").exists()
+
+
+def test_clean_leaves_a_strangers_directory_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+
+    refusal = pytest.raises(CliUsageError, match="was not made by pyoco-server")
+    with refusal, locked_directory(tmp_path, clean=True):
+        pass
+
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_strangers_directory_does_not_become_ours_by_use(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with locked_directory(tmp_path):
+        pass
+
+    with pytest.raises(CliUsageError), locked_directory(tmp_path, clean=True):
+        pass
+
+    assert (tmp_path / "thesis.tex").exists()
+
+
+def test_clean_waits_for_nobody_who_still_uses_it(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    with locked_directory(directory):
+        (directory / "worker.log").write_text("in use")
+        with pytest.raises(BrokerLockHeldError), locked_directory(directory, clean=True):
+            pass
+        assert (directory / "worker.log").exists()
+
+
+def test_a_directory_that_cannot_be_made_is_named_with_its_flag(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    refusal = pytest.raises(EmbeddedBrokerError, match="--data-dir")
+    with refusal, locked_directory(tmp_path / "file" / "data"):
+        pass

@@ -1,0 +1,201 @@
+"""A gateway under test: the real application on a real socket, and a look behind it."""
+
+import json
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+import httpx
+import nats
+import pytest
+from anyio.abc import SocketStream
+from anyio.streams.buffered import BufferedByteReceiveStream
+from nats.aio.client import Client
+from nats.js.api import RawStreamMsg
+from nats.js.errors import NotFoundError
+
+from pyoco_gateway.app import create_app
+from pyoco_gateway.environment import gateway_settings
+from pyoco_gateway.server import bound_sockets, serving, url_of
+from pyoco_protocol.ids import new_run_id
+from pyoco_testkit.eventually import eventually
+from pyoco_testkit.nats_server import NatsServer
+from pyoco_testkit.stack import free_port
+
+StartGateway = Callable[..., AbstractAsyncContextManager[httpx.AsyncClient]]
+
+
+@asynccontextmanager
+async def gateway_at(
+    nats_url: str, *, wait: bool = True, **environ: str
+) -> AsyncGenerator[httpx.AsyncClient]:
+    """A gateway with its HTTP server in this process; `wait` until it can use the broker."""
+    settings = gateway_settings({"PYOCO_LOAD_DOTENV": "0", "PYOCO_NATS_URL": nats_url, **environ})
+    with bound_sockets("127.0.0.1", 0) as sockets:
+        async with (
+            serving(create_app(settings), sockets),
+            httpx.AsyncClient(base_url=url_of(sockets), timeout=20, trust_env=False) as http,
+        ):
+            if wait:
+                await uses_broker(http)
+            yield http
+
+
+async def uses_broker(http: httpx.AsyncClient, timeout: float = 10.0) -> None:
+    """Return when the gateway reaches its broker: a run that is not there is 404, not 503."""
+
+    async def status() -> int:
+        return (await http.get(f"/runs/{new_run_id()}")).status_code
+
+    await eventually(status, httpx.codes.NOT_FOUND, timeout)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A message in the work stream."""
+
+    subject: str
+    headers: dict[str, str]
+    body: dict[str, Any]
+
+
+class Store:
+    """What stands in the broker, read with nothing of the gateway's own."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.js = client.jetstream()
+
+    async def runs(self) -> dict[str, dict[str, Any]]:
+        """The runs that have a record; deleted ones do not count."""
+        return {
+            (message.subject or "").rpartition(".")[2]: json.loads(message.data or b"")
+            for message in await self._messages("KV_pyoco_runs")
+            if "KV-Operation" not in (message.headers or {})
+        }
+
+    async def jobs(self) -> list[Job]:
+        """The jobs that wait."""
+        return [
+            Job(message.subject or "", message.headers or {}, json.loads(message.data or b""))
+            for message in await self._messages("PYOCO_WORK")
+        ]
+
+    async def _messages(self, stream: str) -> list[RawStreamMsg]:
+        try:
+            state = (await self.js.stream_info(stream)).state
+        except NotFoundError:
+            return []
+        found = []
+        for sequence in range(max(state.first_seq, 1), state.last_seq + 1):
+            try:
+                found.append(await self.js.get_msg(stream, sequence))
+            except NotFoundError:
+                continue
+        return found
+
+
+@asynccontextmanager
+async def store_at(url: str) -> AsyncGenerator[Store]:
+    """A look into the broker."""
+    client = await nats.connect(url)
+    try:
+        yield Store(client)
+    finally:
+        await client.close()
+
+
+class BrokerLink:
+    """Stands between a gateway and its broker and loses what a test names.
+
+    `swallow` loses messages to subjects that start so. `lose_answers` lets them through and
+    loses the answer: whoever asked cannot know that it was done.
+    """
+
+    def __init__(self, broker_port: int) -> None:
+        self._broker_port = broker_port
+        self.swallow: tuple[str, ...] = ()
+        self.lose_answers: tuple[str, ...] = ()
+        # Only messages that carry this are swallowed.
+        self.only_with = b""
+        self.lost: list[str] = []
+
+    async def relay(self, near: SocketStream) -> None:
+        """Carry one connection until either side ends it."""
+        async with (
+            near,
+            await anyio.connect_tcp("127.0.0.1", self._broker_port) as far,
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(self._carry, far, near, tasks.cancel_scope)
+            await self._carry_filtered(near, far)
+            tasks.cancel_scope.cancel()
+
+    async def _carry(
+        self, source: SocketStream, target: SocketStream, scope: anyio.CancelScope
+    ) -> None:
+        try:
+            async for data in source:
+                await target.send(data)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            pass
+        scope.cancel()
+
+    async def _carry_filtered(self, near: SocketStream, far: SocketStream) -> None:
+        stream = BufferedByteReceiveStream(near)
+        try:
+            while True:
+                line = await stream.receive_until(b"\r\n", 65_536)
+                words = line.decode().split(" ")
+                payload = b""
+                if words[0] in ("PUB", "HPUB"):
+                    payload = await stream.receive_exactly(int(words[-1]) + 2)
+                    line = self._passed(words, payload).encode()
+                if line:
+                    await far.send(line + b"\r\n" + payload)
+        except (anyio.IncompleteRead, anyio.EndOfStream, anyio.BrokenResourceError):
+            return
+
+    def _passed(self, words: list[str], payload: bytes) -> str:
+        subject = words[1]
+        if subject.startswith(self.swallow) and self.only_with in payload:
+            self.lost.append(subject)
+            return ""
+        if subject.startswith(self.lose_answers):
+            self.lost.append(subject)
+            words = [*words[:2], "_NOWHERE.x", *words[3:]]
+        return " ".join(words)
+
+
+@pytest.fixture
+async def broker_link(nats_server: NatsServer) -> AsyncGenerator[tuple[BrokerLink, str]]:
+    """Give a link to the fresh broker, and the address to use it by."""
+    link = BrokerLink(nats_server.port)
+    port = free_port()
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=port)
+    async with listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, link.relay)
+        yield link, f"nats://127.0.0.1:{port}"
+        tasks.cancel_scope.cancel()
+
+
+@pytest.fixture
+def start_gateway() -> StartGateway:
+    """Give what starts a gateway for a broker's address."""
+    return gateway_at
+
+
+@pytest.fixture
+async def gateway(nats_server: NatsServer) -> AsyncGenerator[httpx.AsyncClient]:
+    """Give a gateway that reaches a fresh broker."""
+    async with gateway_at(nats_server.url) as http:
+        yield http
+
+
+@pytest.fixture
+async def store(nats_server: NatsServer) -> AsyncGenerator[Store]:
+    """Give a look into the fresh broker."""
+    async with store_at(nats_server.url) as opened:
+        yield opened

@@ -1,0 +1,45 @@
+"""What is kept of a job that could not be done."""
+
+from enum import StrEnum
+
+from pydantic import Field, JsonValue
+
+from pyoco_protocol.ids import UnixSeconds
+from pyoco_protocol.wire import WireModel
+
+
+class DeadLetterReason(StrEnum):
+    """Why a job is dead; the first three are those of the published protocol."""
+
+    INVALID_JOB = "invalid_job"
+    FLOW_NOT_FOUND = "flow_not_found"
+    EXECUTION_ERROR = "execution_error"
+    MAX_DELIVER_EXCEEDED = "max_deliver_exceeded"
+    RUN_ABSENT = "run_absent"
+
+
+class DeadLetter(WireModel):
+    """A dead job; travels on `Names.dlq(tag)`. Carries no params: they may be secret."""
+
+    timestamp: UnixSeconds
+    reason: str
+    error: str | None = None
+    err_id: str | None = None
+    run_id: str | None = None
+    flow_name: str | None = None
+    tag: str | None = None
+    tags: tuple[str, ...] = Field(default=())
+    worker_id: str | None = None
+    attempt: int | None = None
+    num_delivered: int | None = None
+    subject: str | None = None
+    details: dict[str, JsonValue] | None = None
+
+    def to_bytes(self) -> bytes:
+        """Return the message body."""
+        return self.model_dump_json(exclude_none=True).encode()
+
+
+def dead_letter_id(run_id: str | None, stream_seq: int, attempt: int | None) -> str:
+    """Return the id under which repeats of one dead letter are the same message."""
+    return f"dlq:{run_id or '-'}:{stream_seq}:{attempt or 0}"

@@ -1,0 +1,91 @@
+"""How each identifier looks, and how new ones are minted."""
+
+import re
+import uuid
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, Field, StringConstraints
+
+# One token of a NATS subject: a dot would split it in two, `*` and `>` would match others.
+TAG_PATTERN: Final = r"^[A-Za-z0-9_-]+$"
+MAX_TAG_CHARS: Final = 64
+
+# A worker id is a KV key and names a directory: no slash, and no dot at either end or twice in a
+# row, for NATS refuses an empty token.
+WORKER_ID_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*$"
+MAX_WORKER_ID_CHARS: Final = 128
+
+MAX_FLOW_NAME_CHARS: Final = 256
+# Control characters and the two Unicode line breaks would break a log line or a terminal.
+_UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+# Run ids of idempotent submissions are made from this; it must never change.
+_RUN_NAMESPACE: Final = uuid.UUID("0d6b3f0e-6d0c-5a38-9a51-6f0f5c2f7a11")
+
+
+def _printable(text: str) -> str:
+    if _UNPRINTABLE.search(text):
+        raise ValueError("must not contain control characters or line breaks")
+    return text
+
+
+def _canonical_uuid(text: str) -> str:
+    try:
+        canonical = str(uuid.UUID(text))
+    except ValueError:
+        raise ValueError("must be a UUID such as 7d0c1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4") from None
+    # Other spellings of one UUID (upper case, braces) would be other keys in the store.
+    if canonical != text:
+        raise ValueError(f"must be written as {canonical}")
+    return text
+
+
+RunId = Annotated[str, AfterValidator(_canonical_uuid)]
+Tag = Annotated[str, StringConstraints(pattern=TAG_PATTERN, max_length=MAX_TAG_CHARS)]
+WorkerId = Annotated[
+    str, StringConstraints(pattern=WORKER_ID_PATTERN, max_length=MAX_WORKER_ID_CHARS)
+]
+FlowName = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=MAX_FLOW_NAME_CHARS),
+    AfterValidator(_printable),
+]
+Label = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=MAX_FLOW_NAME_CHARS),
+    AfterValidator(_printable),
+]
+UnixSeconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+def new_run_id() -> str:
+    """Return an id that no other run has."""
+    return str(uuid.uuid4())
+
+
+def idempotent_run_id(tenant: str, endpoint: str, key: str) -> str:
+    """Return the one run id that this tenant's key stands for on this endpoint.
+
+    The parts are length-prefixed, so that no two different triples read the same.
+    """
+    name = "".join(f"{len(part)}:{part}" for part in (tenant, endpoint, key))
+    return str(uuid.uuid5(_RUN_NAMESPACE, name))
+
+
+def new_instance_id() -> str:
+    """Return an id for one life of a worker process."""
+    return uuid.uuid4().hex
+
+
+def is_run_id(text: str) -> bool:
+    """Whether `text` is a run id as we write them."""
+    try:
+        _canonical_uuid(text)
+    except ValueError:
+        return False
+    return True
+
+
+def is_tag(text: str) -> bool:
+    """Whether `text` can route a run."""
+    return len(text) <= MAX_TAG_CHARS and re.fullmatch(TAG_PATTERN, text) is not None

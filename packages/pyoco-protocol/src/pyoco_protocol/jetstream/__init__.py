@@ -1,0 +1,1 @@
+"""How gateway and workers speak to JetStream; needs the extra `[nats]`."""

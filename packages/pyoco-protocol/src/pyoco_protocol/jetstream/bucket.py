@@ -1,0 +1,95 @@
+"""A key-value bucket whose every write is a compare-and-set on the revision that was read."""
+
+import base64
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyoco_protocol import subjects
+from pyoco_protocol.jetstream.connection import Broker
+from pyoco_protocol.jetstream.requests import RefusedError, ask
+
+_EXPECTED_REVISION: Final = "Nats-Expected-Last-Subject-Sequence"
+_TTL: Final = "Nats-TTL"
+_NO_MESSAGE: Final = 10037
+_TTL_DISABLED: Final = 10166
+_DELETE_MARKERS: Final = (b"KV-Operation: DEL", b"KV-Operation: PURGE", b"Nats-Marker-Reason:")
+
+Revision = int
+
+
+class ConflictError(Exception):
+    """Someone else wrote the key since it was read: read again and decide anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What stands at a key; None for the mark that a deleted or expired value leaves."""
+
+    data: bytes | None
+    revision: Revision
+
+
+class Bucket:
+    """Reads from the leader, and writes only what was read."""
+
+    def __init__(self, broker: Broker, name: str) -> None:
+        self._broker = broker
+        self._name = name
+        self._read_subject = subjects.last_message(subjects.kv_stream(name))
+
+    async def read(self, key: str) -> Value | None:
+        """Return what stands at `key`, as the leader has it; None where nothing ever stood."""
+        client = self._broker.require_up()
+        request = json.dumps({"last_by_subj": subjects.kv_key(self._name, key)}).encode()
+        try:
+            answer = await ask(client, self._read_subject, request)
+        except RefusedError as refusal:
+            if refusal.err_code == _NO_MESSAGE:
+                return None
+            raise
+        message: dict[str, Any] = answer["message"]
+        headers = base64.b64decode(message.get("hdrs") or b"")
+        deleted = any(marker in headers for marker in _DELETE_MARKERS)
+        data = None if deleted else base64.b64decode(message.get("data") or b"")
+        return Value(data, int(message["seq"]))
+
+    async def create(self, key: str, data: bytes) -> Revision:
+        """Store the first value of a key; raise ConflictError if there is one already."""
+        try:
+            return await self.replace(key, data, 0)
+        except ConflictError:
+            found = await self.read(key)
+            if found is None or found.data is not None:
+                raise
+        # Only the mark of a deleted value stands there.
+        return await self.replace(key, data, found.revision)
+
+    async def replace(
+        self, key: str, data: bytes, revision: Revision, *, ttl_sec: int | None = None
+    ) -> Revision:
+        """Store `data` if the key still stands at `revision`; else raise ConflictError."""
+        expected = {_EXPECTED_REVISION: str(revision)}
+        if not ttl_sec:
+            return await self._publish(key, data, expected)
+        try:
+            return await self._publish(key, data, {**expected, _TTL: str(ttl_sec)})
+        except RefusedError as refusal:
+            if refusal.err_code != _TTL_DISABLED:
+                raise
+        # A bucket that someone else made without it: kept for too long beats not kept.
+        return await self._publish(key, data, expected)
+
+    async def delete(self, key: str, revision: Revision) -> None:
+        """Remove the value if it still stands at `revision`; else raise ConflictError."""
+        await self._publish(key, b"", {_EXPECTED_REVISION: str(revision), "KV-Operation": "DEL"})
+
+    async def _publish(self, key: str, data: bytes, headers: dict[str, str]) -> Revision:
+        client = self._broker.require_up()
+        try:
+            answer = await ask(client, subjects.kv_key(self._name, key), data, headers=headers)
+        except RefusedError as refusal:
+            if refusal.is_conflict:
+                raise ConflictError(key) from refusal
+            raise
+        return int(answer["seq"])

@@ -1,0 +1,197 @@
+"""Creates what is missing on the broker; respects what is there, and reports where it differs."""
+
+import json
+import logging
+from dataclasses import dataclass
+from typing import Any, Final
+
+from nats.aio.client import Client
+
+from pyoco_protocol import subjects
+from pyoco_protocol.jetstream.requests import RefusedError, ask
+from pyoco_protocol.problems import BrokerTooOldError
+from pyoco_protocol.topology import (
+    LIMIT_MARKER_SEC,
+    MIN_API_LEVEL,
+    BucketSpec,
+    ConsumerSpec,
+    StreamSpec,
+    Topology,
+)
+
+_log = logging.getLogger(__name__)
+
+_API: Final = "$JS.API"
+_NOT_FOUND: Final = frozenset({10059, 10014})
+# Another process created it between our look and our own attempt.
+_ALREADY_THERE: Final = frozenset({10058, 10148, 10013})
+_NANOSECONDS: Final = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A setting that exists on the broker with another value than ours; theirs stands."""
+
+    resource: str
+    setting: str
+    wanted: object
+    found: object
+
+
+async def check_broker(client: Client) -> None:
+    """Raise BrokerTooOldError where JetStream cannot do what we rely on."""
+    answer = await ask(client, f"{_API}.INFO")
+    level = int((answer.get("api") or {}).get("level") or 0)
+    if level < MIN_API_LEVEL:
+        server = client.connected_server_version
+        raise BrokerTooOldError(str(server), level, MIN_API_LEVEL)
+
+
+async def ensure_topology(client: Client, topology: Topology) -> list[Difference]:
+    """Create what is missing and return where the broker differs from what we would create.
+
+    Safe to run in many processes at the same instant.
+    """
+    differences: list[Difference] = []
+    for stream in topology.streams:
+        differences += await _ensure_stream(client, _stream_config(stream))
+    for bucket in topology.buckets:
+        config = _bucket_config(bucket)
+        found = await _ensure_stream(client, config)
+        if bucket.forbid_ttl and any(each.setting == "max_age" for each in found):
+            await _remove_ttl(client, config["name"])
+            found = [each for each in found if each.setting != "max_age"]
+        differences += found
+    return differences
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerInForce:
+    """A consumer as it is on the broker, which may not be as we would have made it."""
+
+    ack_wait_sec: float
+    # None where deliveries are not limited, as in the consumers we create.
+    max_deliver: int | None
+    differences: tuple[Difference, ...]
+
+
+async def ensure_consumer(client: Client, spec: ConsumerSpec) -> ConsumerInForce:
+    """Create the consumer if it is missing; return what is in force then."""
+    info_subject = f"{_API}.CONSUMER.INFO.{spec.stream}.{spec.name}"
+    wanted = {
+        "durable_name": spec.name,
+        "filter_subject": spec.filter_subject,
+        "ack_policy": "explicit",
+        "deliver_policy": "all",
+        "ack_wait": round(spec.ack_wait_sec * _NANOSECONDS),
+        "max_deliver": -1,
+        "max_ack_pending": spec.max_ack_pending,
+    }
+    try:
+        answer = await ask(client, info_subject)
+    except RefusedError as refusal:
+        if refusal.err_code not in _NOT_FOUND:
+            raise
+        body = {"stream_name": spec.stream, "config": wanted, "action": "create"}
+        create = f"{_API}.CONSUMER.CREATE.{spec.stream}.{spec.name}.{spec.filter_subject}"
+        try:
+            answer = await ask(client, create, json.dumps(body).encode())
+        except RefusedError as race:
+            if race.err_code not in _ALREADY_THERE:
+                raise
+            answer = await ask(client, info_subject)
+    config: dict[str, Any] = answer["config"]
+    limit = int(config.get("max_deliver") or -1)
+    return ConsumerInForce(
+        ack_wait_sec=float(config.get("ack_wait", 0)) / _NANOSECONDS,
+        max_deliver=limit if limit > 0 else None,
+        differences=tuple(_differences(spec.name, wanted, config)),
+    )
+
+
+def report_differences(differences: list[Difference]) -> None:
+    """Log each difference once."""
+    for each in differences:
+        _log.warning(
+            "broker resource differs from the default and is left as it is",
+            extra={
+                "resource": each.resource,
+                "setting": each.setting,
+                "wanted": each.wanted,
+                "found": each.found,
+            },
+        )
+
+
+async def _ensure_stream(client: Client, wanted: dict[str, Any]) -> list[Difference]:
+    name = wanted["name"]
+    try:
+        answer = await ask(client, f"{_API}.STREAM.INFO.{name}")
+    except RefusedError as refusal:
+        if refusal.err_code not in _NOT_FOUND:
+            raise
+        try:
+            answer = await ask(client, f"{_API}.STREAM.CREATE.{name}", json.dumps(wanted).encode())
+            _log.info("broker resource created", extra={"resource": name})
+        except RefusedError as race:
+            if race.err_code not in _ALREADY_THERE:
+                raise
+            answer = await ask(client, f"{_API}.STREAM.INFO.{name}")
+    return _differences(name, wanted, answer["config"])
+
+
+async def _remove_ttl(client: Client, stream: str) -> None:
+    answer = await ask(client, f"{_API}.STREAM.INFO.{stream}")
+    config = {**answer["config"], "max_age": 0}
+    await ask(client, f"{_API}.STREAM.UPDATE.{stream}", json.dumps(config).encode())
+    _log.warning(
+        "TTL removed from the worker registry: it would hide workers that went away",
+        extra={"resource": stream},
+    )
+
+
+def _differences(resource: str, wanted: dict[str, Any], found: dict[str, Any]) -> list[Difference]:
+    return [
+        Difference(resource, setting, value, found.get(setting))
+        for setting, value in wanted.items()
+        # The server leaves settings that are off out of its answer.
+        if (found.get(setting) or None) != (value or None)
+    ]
+
+
+def _stream_config(spec: StreamSpec) -> dict[str, Any]:
+    return {
+        "name": spec.name,
+        "subjects": list(spec.subjects),
+        "retention": spec.retention,
+        "discard": spec.discard,
+        "storage": "file",
+        "num_replicas": spec.replicas,
+        "max_consumers": -1,
+        "max_msgs": spec.max_msgs if spec.max_msgs is not None else -1,
+        "max_bytes": spec.max_bytes if spec.max_bytes is not None else -1,
+        "max_age": round((spec.max_age_sec or 0) * _NANOSECONDS),
+        "duplicate_window": round(spec.duplicate_window_sec * _NANOSECONDS),
+        "allow_direct": True,
+    }
+
+
+def _bucket_config(spec: BucketSpec) -> dict[str, Any]:
+    return {
+        "name": subjects.kv_stream(spec.name),
+        "subjects": [subjects.kv_key(spec.name, ">")],
+        "retention": "limits",
+        "discard": "new",
+        "storage": "file",
+        "num_replicas": spec.replicas,
+        "max_consumers": -1,
+        "max_msgs": -1,
+        "max_bytes": -1,
+        "max_age": 0,
+        "max_msgs_per_subject": 1,
+        "allow_direct": True,
+        "allow_rollup_hdrs": True,
+        "deny_delete": True,
+        "allow_msg_ttl": True,
+        "subject_delete_marker_ttl": LIMIT_MARKER_SEC * _NANOSECONDS,
+    }

@@ -1,0 +1,63 @@
+"""Words over core NATS: never stored, may be lost, and only ever make things faster."""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+import nats.errors
+from nats.aio.msg import Msg
+
+from pyoco_protocol import subjects
+from pyoco_protocol.jetstream.connection import Broker
+
+_log = logging.getLogger(__name__)
+
+# A live worker answers at once; this is for one that is busy.
+_PING_SEC: Final = 0.5
+_FLUSH_SEC: Final = 2
+
+
+async def announce_cancel(broker: Broker, run_id: str) -> None:
+    """Tell whoever runs it that a cancel is recorded."""
+    try:
+        await broker.client.publish(subjects.cancel_hint(run_id))
+    except (nats.errors.Error, OSError) as error:
+        _log.debug("cancel hint not sent", extra={"run_id": run_id, "reason": str(error)})
+
+
+async def hear_cancels(broker: Broker, on_cancel: Callable[[str], None]) -> None:
+    """Have `on_cancel` called with the id of each run whose cancel is announced from now on."""
+
+    async def hear(message: Msg) -> None:
+        on_cancel(subjects.run_of_cancel_hint(message.subject))
+
+    await broker.client.subscribe(subjects.ALL_CANCEL_HINTS, cb=hear)
+    await _until_known(broker)
+
+
+async def living_instance(broker: Broker, worker_id: str) -> str | None:
+    """Return which instance lives under this worker id; None where nobody answers."""
+    try:
+        reply = await broker.client.request(subjects.worker_ping(worker_id), timeout=_PING_SEC)
+    except (TimeoutError, nats.errors.Error, OSError):
+        return None
+    return reply.data.decode("utf-8", "replace")
+
+
+async def answer_for(broker: Broker, worker_id: str, instance_id: str) -> None:
+    """Answer from now on that this instance lives under this worker id."""
+
+    async def answer(message: Msg) -> None:
+        await message.respond(instance_id.encode())
+
+    await broker.client.subscribe(subjects.worker_ping(worker_id), cb=answer)
+    await _until_known(broker)
+
+
+async def _until_known(broker: Broker) -> None:
+    """Return when the server knows of our subscription: until then others speak to nobody."""
+    try:
+        await broker.client.flush(timeout=_FLUSH_SEC)
+    except (nats.errors.Error, TimeoutError, OSError) as error:
+        # It is told again with the next connect.
+        _log.debug("subscription not confirmed", extra={"reason": str(error)})

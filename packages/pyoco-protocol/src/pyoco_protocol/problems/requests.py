@@ -1,0 +1,211 @@
+"""What a caller of the HTTP API may meet."""
+
+from collections.abc import Sequence
+from http import HTTPStatus
+
+from pyoco_protocol.problems.base import FaultyInputError, PyocoError, TooLargeError
+from pyoco_protocol.problems.catalogue import CATALOGUE
+
+
+class InvalidRequestError(FaultyInputError):
+    """The request does not fit its schema."""
+
+    entry = CATALOGUE["ERR-PYOCO-0002"]
+
+
+class ParamsTooLargeError(TooLargeError):
+    """The params of a submission are above `PYOCO_MAX_PARAMS_BYTES`."""
+
+    entry = CATALOGUE["ERR-PYOCO-0101"]
+    what = "params"
+
+
+class BodyTooLargeError(TooLargeError):
+    """The body of a request is above what its route takes."""
+
+    entry = CATALOGUE["ERR-PYOCO-0101"]
+    what = "request body"
+
+
+class WorkflowTooLargeError(TooLargeError):
+    """A workflow file is above `PYOCO_WORKFLOW_YAML_MAX_BYTES`."""
+
+    entry = CATALOGUE["ERR-PYOCO-0016"]
+    what = "workflow file"
+
+
+class WheelTooLargeError(TooLargeError):
+    """An uploaded wheel is above `PYOCO_WHEEL_MAX_BYTES`."""
+
+    entry = CATALOGUE["ERR-PYOCO-0002"]
+    what = "wheel"
+
+
+class ListQueryError(FaultyInputError):
+    """The query of a list cannot be understood."""
+
+    entry = CATALOGUE["ERR-PYOCO-0017"]
+
+
+class WorkersRequestError(FaultyInputError):
+    """The query or body of a workers request cannot be understood."""
+
+    entry = CATALOGUE["ERR-PYOCO-0019"]
+
+
+class UnsupportedContentTypeError(PyocoError):
+    """The body is of a type this route does not read."""
+
+    entry = CATALOGUE["ERR-PYOCO-0103"]
+    status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
+
+    def __init__(self, content_type: str | None, supported: Sequence[str]) -> None:
+        super().__init__(f"{content_type or 'no content type'}; send {' or '.join(supported)}")
+
+
+class ApiKeyMissingError(PyocoError):
+    """The caller sent no API key."""
+
+    entry = CATALOGUE["ERR-PYOCO-0014"]
+    status = HTTPStatus.UNAUTHORIZED
+
+    def __init__(self, header: str) -> None:
+        super().__init__(
+            f"no API key in {header} or Authorization",
+            hint={
+                "en": f"Send your API key in the {header} header (pyoco-client: --api-key).",
+                "ja": f"{header}ヘッダーにAPI keyを付けて再試行してください"
+                "（pyoco-clientでは--api-key）。",
+            },
+        )
+
+
+class ApiKeyInvalidError(PyocoError):
+    """The API key is unknown, wrong or revoked; which of these is nobody's business."""
+
+    entry = CATALOGUE["ERR-PYOCO-0015"]
+    status = HTTPStatus.FORBIDDEN
+
+    def __init__(self) -> None:
+        super().__init__("the API key is not valid")
+
+
+class TooManyRequestsError(PyocoError):
+    """The caller is over its rate."""
+
+    entry = CATALOGUE["ERR-PYOCO-0104"]
+    status = HTTPStatus.TOO_MANY_REQUESTS
+
+    def __init__(self, retry_after_sec: int) -> None:
+        super().__init__(
+            f"try again in {retry_after_sec} s", extra={"retry_after_sec": retry_after_sec}
+        )
+        self.retry_after_sec = retry_after_sec
+
+
+class IdempotencyKeyReusedError(PyocoError):
+    """An idempotency key came again with another request."""
+
+    entry = CATALOGUE["ERR-PYOCO-0102"]
+    status = HTTPStatus.CONFLICT
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(
+            f"the idempotency key stands for run {run_id}, submitted with another body",
+            extra={"run_id": run_id},
+        )
+
+
+class RunNotFoundError(PyocoError):
+    """No run has this id, or the caller may not see it."""
+
+    entry = CATALOGUE["ERR-PYOCO-0005"]
+    status = HTTPStatus.NOT_FOUND
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"run {run_id} not found")
+        self.run_id = run_id
+
+
+class WorkerNotFoundError(PyocoError):
+    """No worker has this id."""
+
+    entry = CATALOGUE["ERR-PYOCO-0020"]
+    status = HTTPStatus.NOT_FOUND
+
+    def __init__(self, worker_id: str) -> None:
+        super().__init__(f"worker {worker_id} not found")
+        self.worker_id = worker_id
+
+
+class WheelNotFoundError(PyocoError):
+    """No wheel has this name."""
+
+    entry = CATALOGUE["ERR-PYOCO-0023"]
+    status = HTTPStatus.NOT_FOUND
+
+    def __init__(self, wheel_name: str) -> None:
+        super().__init__(f"wheel {wheel_name} not found")
+
+
+class WheelVersionError(PyocoError):
+    """A wheel is not newer than what is there already."""
+
+    entry = CATALOGUE["ERR-PYOCO-0022"]
+    status = HTTPStatus.CONFLICT
+
+    def __init__(self, package: str, version: str, latest: str) -> None:
+        super().__init__(f"{package} {version} is not newer than {latest}")
+
+
+class DeadLetterNotFoundError(PyocoError):
+    """The DLQ has no such entry."""
+
+    entry = CATALOGUE["ERR-PYOCO-0105"]
+    status = HTTPStatus.NOT_FOUND
+
+    def __init__(self, entry_id: str) -> None:
+        super().__init__(f"DLQ entry {entry_id} not found")
+
+
+class RouteNotFoundError(PyocoError):
+    """The gateway has nothing at this path."""
+
+    entry = CATALOGUE["ERR-PYOCO-0110"]
+    status = HTTPStatus.NOT_FOUND
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"nothing at {path}")
+
+
+class MethodNotAllowedError(PyocoError):
+    """The path exists and does not take this method."""
+
+    entry = CATALOGUE["ERR-PYOCO-0111"]
+    status = HTTPStatus.METHOD_NOT_ALLOWED
+
+    def __init__(self, method: str, path: str) -> None:
+        super().__init__(f"{path} does not take {method}")
+
+
+class SubmitOutcomeUnknownError(PyocoError):
+    """The broker did not answer in time, so the run may be accepted or not."""
+
+    entry = CATALOGUE["ERR-PYOCO-0107"]
+    status = HTTPStatus.SERVICE_UNAVAILABLE
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(
+            f"no answer from the broker; run {run_id} may run or may not", extra={"run_id": run_id}
+        )
+        self.run_id = run_id
+
+
+class InternalError(PyocoError):
+    """Something nobody foresaw; the log has it under the same id, the answer shows no more."""
+
+    entry = CATALOGUE["ERR-PYOCO-0106"]
+
+    def __init__(self, error_id: str) -> None:
+        super().__init__(f"internal error {error_id}", extra={"error_id": error_id})
+        self.error_id = error_id

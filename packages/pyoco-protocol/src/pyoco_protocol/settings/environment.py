@@ -1,0 +1,208 @@
+"""Settings from the environment and the `.env` file: read here, once, and nowhere else."""
+
+import difflib
+import io
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
+
+from dotenv.parser import Binding, parse_stream
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from pyoco_protocol.problems import SettingProblem, SettingsError
+from pyoco_protocol.settings.groups import (
+    GROUPS,
+    PREFIX,
+    DotenvSettings,
+    PyocoSettings,
+    RuleBrokenError,
+)
+
+Settings = TypeVar("Settings", bound=PyocoSettings)
+
+_MAX_SHOWN_CHARS: Final = 120
+_SIMILAR: Final = 0.75
+
+# Read by the workflow engine or by the client, or set by a worker for the flow it runs.
+_FOREIGN: Final = frozenset(
+    {
+        "PYOCO_API_KEY",
+        "PYOCO_ATTEMPT",
+        "PYOCO_CUTE",
+        "PYOCO_DISCOVERY_MODULES",
+        "PYOCO_FAILPOINT",
+        "PYOCO_MAX_LOG_BYTES",
+        "PYOCO_MAX_RUN_HISTORY",
+        "PYOCO_RUN_ARCHIVE_DIR",
+        "PYOCO_RUN_ID",
+        "PYOCO_SERVER",
+        "PYOCO_WEBHOOK_RETRIES",
+        "PYOCO_WEBHOOK_SECRET",
+        "PYOCO_WEBHOOK_TIMEOUT",
+        "PYOCO_WEBHOOK_URL",
+    }
+)
+
+_NOTES: Final = {
+    "PYOCO_WORKERS_KV_TTL_SEC": "PYOCO_WORKERS_KV_TTL_SEC has no effect: the registry keeps its "
+    "records, and PYOCO_WORKER_DISCONNECT_TIMEOUT_SEC decides when a worker is DISCONNECTED"
+}
+
+
+class SettingDoc(NamedTuple):
+    """One row of the page of settings."""
+
+    variable: str
+    default: str
+    meaning: str
+    example: str
+
+
+class UnknownVariable(NamedTuple):
+    """A variable that looks like ours and is not, and the one it may be meant to be."""
+
+    name: str
+    nearest: str | None
+
+
+def load_settings(cls: type[Settings], environ: Mapping[str, str] | None = None) -> Settings:
+    """Return a group of settings from the environment and the `.env` file.
+
+    Every bad value is named at once in a SettingsError. A command lays its flags over the
+    environment: `load_settings(BrokerSettings, {**os.environ, "PYOCO_NATS_URL": flag})`.
+    """
+    return _build(cls, read_environment(environ))
+
+
+def read_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the variables that a process sees: the `.env` file's, then the environment's own."""
+    own = dict(os.environ if environ is None else environ)
+    dotenv = _build(DotenvSettings, own)
+    if not dotenv.load_dotenv:
+        return own
+    return {**_read_file(dotenv.env_file, must_exist="PYOCO_ENV_FILE" in own), **own}
+
+
+def unknown_variables(environ: Mapping[str, str]) -> list[UnknownVariable]:
+    """Return the variables that look like settings and have no effect, for a warning at start."""
+    known = [variable for variable, _ in _fields()]
+    return [
+        UnknownVariable(name, next(iter(_similar(name.upper(), known)), None))
+        for name in sorted(environ)
+        if name.upper().startswith(PREFIX) and name not in known and name not in _FOREIGN
+    ]
+
+
+def settings_notes(environ: Mapping[str, str]) -> list[str]:
+    """Return what an operator should be told once, at start, about variables that are set."""
+    return [note for variable, note in _NOTES.items() if variable in environ]
+
+
+def document_settings() -> list[SettingDoc]:
+    """Return every variable with its default, its meaning and an example."""
+    return [
+        SettingDoc(variable, _as_text(field.default), field.description or "", _example(field))
+        for variable, field in _fields()
+    ]
+
+
+def _fields() -> Iterator[tuple[str, FieldInfo]]:
+    for group in GROUPS:
+        for name, field in group.model_fields.items():
+            yield _variable(name), field
+
+
+def _variable(field_name: str) -> str:
+    return PREFIX + field_name.upper()
+
+
+def _example(field: FieldInfo) -> str:
+    return str((field.examples or [""])[0])
+
+
+def _as_text(default: object) -> str:
+    if default is None:
+        return ""
+    return str(default).lower() if isinstance(default, bool) else str(default)
+
+
+def _similar(name: str, known: list[str]) -> list[str]:
+    return difflib.get_close_matches(name, known, n=1, cutoff=_SIMILAR)
+
+
+def _build(cls: type[Settings], variables: Mapping[str, str]) -> Settings:
+    fields = cls.model_fields
+    given = {name: variables[_variable(name)] for name in fields if _variable(name) in variables}
+    # `FOO=` in a file or a compose template is a slip; taking the default would hide it.
+    empty = [
+        SettingProblem(
+            _variable(name), "is set and empty; unset it for the default", _example(fields[name])
+        )
+        for name, text in given.items()
+        if not text.strip()
+    ]
+    if empty:
+        raise SettingsError(empty)
+    try:
+        return cls(**given)
+    except ValidationError as error:
+        # The chained error could show what was put in, and that may be a secret.
+        raise SettingsError([_problem(cls, fault, given) for fault in error.errors()]) from None
+
+
+def _problem(
+    cls: type[PyocoSettings], fault: ErrorDetails, given: Mapping[str, str]
+) -> SettingProblem:
+    cause = fault.get("ctx", {}).get("error")
+    if isinstance(cause, RuleBrokenError):
+        return SettingProblem(cause.variable, str(cause), cause.example)
+    name = str(fault["loc"][0])
+    field = cls.model_fields[name]
+    what = str(cause) if isinstance(cause, ValueError) else fault["msg"]
+    if field.repr:
+        what = f"{_shortened(given[name])} is refused: {what}"
+    return SettingProblem(_variable(name), what, _example(field))
+
+
+def _shortened(text: str) -> str:
+    shown = text if len(text) <= _MAX_SHOWN_CHARS else text[:_MAX_SHOWN_CHARS] + "…"
+    return repr(shown)
+
+
+def _read_file(path: Path, *, must_exist: bool) -> dict[str, str]:
+    """Return our variables in the file; what it says of others is none of our business."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
+        # `.env` is often a directory: a virtual environment.
+        if not must_exist:
+            return {}
+        raise _file_error(path, str(error.strerror)) from error
+    except OSError as error:
+        raise _file_error(path, str(error.strerror)) from error
+    except UnicodeDecodeError as error:
+        raise _file_error(path, "not UTF-8 text") from error
+    found: dict[str, str] = {}
+    for binding in parse_stream(io.StringIO(text)):
+        if binding.error and PREFIX in binding.original.string:
+            raise _file_error(path, f"line {_line_of(binding)}: not of the form NAME=value")
+        if binding.key is not None and binding.key.upper().startswith(PREFIX):
+            if binding.value is None:
+                raise _file_error(path, f"line {_line_of(binding)}: no value")
+            found[binding.key] = binding.value
+    return found
+
+
+def _line_of(binding: Binding) -> int:
+    # What the parser calls a statement begins with the blank lines before it.
+    text = binding.original.string
+    return binding.original.line + text[: len(text) - len(text.lstrip())].count("\n")
+
+
+def _file_error(path: Path, what: str) -> SettingsError:
+    field = DotenvSettings.model_fields["env_file"]
+    what = f"{_shortened(str(path))}: {what} (PYOCO_LOAD_DOTENV=0 skips it)"
+    return SettingsError([SettingProblem("PYOCO_ENV_FILE", what, _example(field))])

@@ -1,0 +1,114 @@
+"""The kinds of values that settings have, and how a bad one is told."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, Final
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from pyoco_protocol.ids import MAX_TAG_CHARS, is_tag
+
+_BOOLEANS: Final = {"0": False, "1": True, "false": False, "true": True}
+_MAX_NAME_CHARS: Final = 200
+_YEAR_SEC: Final = 31_536_000
+
+# One token of a subject, of a stream name, of a bucket name: NATS takes more, tools do not.
+_WORD: Final = r"[A-Za-z0-9_-]+"
+_NATS_SCHEMES: Final = ("nats", "tls", "ws", "wss")
+
+# What a message may hold by default, less what travels around the part that is limited.
+NATS_PAYLOAD_BYTES: Final = 1_048_576
+_ENVELOPE_BYTES: Final = 65_536
+
+
+def _boolean(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    known = _BOOLEANS.get(value.lower()) if isinstance(value, str) else None
+    if known is None:
+        raise ValueError("must be 0, 1, true or false")
+    return known
+
+
+def _upper(value: Any) -> Any:
+    return value.upper() if isinstance(value, str) else value
+
+
+def _lower(value: Any) -> Any:
+    return value.lower() if isinstance(value, str) else value
+
+
+def _tag(text: str) -> str:
+    if not is_tag(text):
+        raise ValueError(
+            f"must be 1 to {MAX_TAG_CHARS} letters, digits, '_' or '-' (a dot would split it)"
+        )
+    return text
+
+
+def _name(text: str) -> str:
+    if not re.fullmatch(_WORD, text) or len(text) > _MAX_NAME_CHARS:
+        raise ValueError(f"must be 1 to {_MAX_NAME_CHARS} letters, digits, '_' or '-'")
+    return text
+
+
+def _subject_prefix(text: str) -> str:
+    if not re.fullmatch(rf"{_WORD}(\.{_WORD})*", text) or len(text) > _MAX_NAME_CHARS:
+        raise ValueError("must be words of letters, digits, '_' or '-' joined by single dots")
+    return text
+
+
+def _header_name(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", text):
+        raise ValueError("must be the name of an HTTP header")
+    return text
+
+
+def split_urls(text: str) -> list[str]:
+    """Return the addresses in a comma-separated list."""
+    return [url.strip() for url in text.split(",")]
+
+
+def _nats_urls(text: str) -> str:
+    # The value may hold a password, so no message here repeats any part of it.
+    for url in split_urls(text):
+        try:
+            parts = urlsplit(url)
+            usable = parts.scheme in _NATS_SCHEMES and parts.hostname and parts.port != 0
+        except ValueError:
+            usable = False
+        if not usable or re.search(r"[\s\x00-\x1f\x7f]", url):
+            raise ValueError(
+                f"must be an address like nats://host:4222 (schemes: {', '.join(_NATS_SCHEMES)}); "
+                "several are separated by commas"
+            )
+    return text
+
+
+def _path(value: Path) -> Path:
+    if "\0" in str(value):
+        raise ValueError("must be a path")
+    return value
+
+
+Boolean = Annotated[bool, BeforeValidator(_boolean)]
+TagName = Annotated[str, AfterValidator(_tag)]
+Name = Annotated[str, AfterValidator(_name)]
+SubjectPrefix = Annotated[str, AfterValidator(_subject_prefix)]
+HeaderName = Annotated[str, AfterValidator(_header_name)]
+NatsUrls = Annotated[str, AfterValidator(_nats_urls)]
+PathValue = Annotated[Path, AfterValidator(_path)]
+UPPER: Final = BeforeValidator(_upper)
+LOWER: Final = BeforeValidator(_lower)
+
+# Shorter intervals would only spin.
+Interval = Annotated[float, Field(ge=0.01, le=_YEAR_SEC, allow_inf_nan=False)]
+Duration = Annotated[float, Field(ge=0, le=_YEAR_SEC, allow_inf_nan=False)]
+# JetStream counts ages in whole seconds; none may pass what its clock can hold.
+Age = Annotated[int, Field(ge=0, le=100 * _YEAR_SEC)]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Limit = Annotated[int, Field(ge=0, le=2**53)]
+Replicas = Annotated[int, Field(ge=1, le=5)]
+StoredBytes = Annotated[int, Field(ge=1, le=2**40)]
+MessageBytes = Annotated[int, Field(ge=1024, le=NATS_PAYLOAD_BYTES - _ENVELOPE_BYTES)]

@@ -1,0 +1,89 @@
+"""A real bucket: nobody writes what they have not read."""
+
+import pytest
+
+from pyoco_protocol.jetstream.bucket import Bucket, ConflictError, Value
+from pyoco_protocol.jetstream.connection import Broker
+from pyoco_protocol.jetstream.requests import RefusedError, ask
+from pyoco_testkit.eventually import eventually
+
+NAME = "pyoco_workers"
+
+
+@pytest.fixture
+def bucket(broker: Broker) -> Bucket:
+    return Bucket(broker, NAME)
+
+
+async def test_what_is_stored_is_read_as_it_is(bucket: Bucket) -> None:
+    for number, data in enumerate([b"", b"\x00\xff", "世界".encode(), b"x" * 500_000]):
+        revision = await bucket.create(f"k{number}", data)
+        assert await bucket.read(f"k{number}") == Value(data, revision)
+
+
+async def test_what_never_stood_is_not_there(bucket: Bucket) -> None:
+    assert await bucket.read("nobody") is None
+    with pytest.raises(ConflictError):
+        await bucket.replace("nobody", b"1", 7)
+    with pytest.raises(ConflictError):
+        await bucket.delete("nobody", 7)
+
+
+async def test_a_key_is_replaced_only_where_it_stands(bucket: Bucket) -> None:
+    first = await bucket.create("a", b"1")
+    await bucket.create("b", b"1")
+    second = await bucket.replace("a", b"2", first)
+    for stale in (0, first, second - 1, second + 1):
+        with pytest.raises(ConflictError):
+            await bucket.replace("a", b"lost", stale)
+        with pytest.raises(ConflictError):
+            await bucket.delete("a", stale)
+    assert await bucket.read("a") == Value(b"2", second)
+
+
+async def test_a_stale_write_with_a_ttl_is_refused_as_well(bucket: Bucket) -> None:
+    first = await bucket.create("a", b"1")
+    second = await bucket.replace("a", b"2", first)
+    with pytest.raises(ConflictError):
+        await bucket.replace("a", b"lost", first, ttl_sec=60)
+    assert await bucket.read("a") == Value(b"2", second)
+
+
+async def test_the_mark_of_a_deleted_key_is_read_and_can_be_written_over(bucket: Bucket) -> None:
+    first = await bucket.create("a", b"1")
+    await bucket.delete("a", first)
+    mark = await bucket.read("a")
+    assert mark is not None
+    assert mark.data is None
+    assert mark.revision > first
+    again = await bucket.create("a", b"2")
+    assert await bucket.read("a") == Value(b"2", again)
+    with pytest.raises(ConflictError):
+        await bucket.create("a", b"3")
+
+
+async def test_an_expired_key_leaves_a_mark(bucket: Bucket) -> None:
+    await bucket.replace("a", b"1", 0, ttl_sec=1)
+
+    async def is_gone() -> bool:
+        found = await bucket.read("a")
+        return found is not None and found.data is None
+
+    await eventually(is_gone, True)
+    assert await bucket.create("a", b"2") > 1
+
+
+async def test_a_purged_key_counts_as_gone(bucket: Bucket, broker: Broker) -> None:
+    await bucket.create("a", b"1")
+    headers = {"KV-Operation": "PURGE", "Nats-Rollup": "sub"}
+    await ask(broker.client, f"$KV.{NAME}.a", headers=headers)
+    mark = await bucket.read("a")
+    assert mark is not None
+    assert mark.data is None
+
+
+async def test_a_bucket_that_is_not_there_is_no_empty_bucket(broker: Broker) -> None:
+    missing = Bucket(broker, "nowhere")
+    with pytest.raises(RefusedError) as refused:
+        await missing.read("a")
+    assert not refused.value.is_conflict

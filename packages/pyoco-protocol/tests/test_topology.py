@@ -1,0 +1,71 @@
+from pyoco_protocol.settings import ConsumerSettings, TopologySettings
+from pyoco_protocol.subjects import Names
+from pyoco_protocol.topology import names_from, wanted_consumer, wanted_topology
+
+
+def test_a_deployment_chooses_its_names() -> None:
+    names = names_from(
+        TopologySettings(
+            work_stream="W",
+            work_subject_prefix="acme.work",
+            dlq_stream="D",
+            dlq_subject_prefix="acme.dlq",
+            runs_kv_bucket="runs",
+            workers_kv_bucket="workers",
+            auth_kv_bucket="auth",
+            wheel_object_store_bucket="wheels",
+            wheel_history_kv_bucket="history",
+        )
+    )
+    assert names == Names(
+        work_stream="W",
+        work_prefix="acme.work",
+        dlq_stream="D",
+        dlq_prefix="acme.dlq",
+        runs_bucket="runs",
+        workers_bucket="workers",
+        auth_bucket="auth",
+        wheels_bucket="wheels",
+        wheel_history_bucket="history",
+    )
+
+
+def test_nothing_set_means_the_names_of_the_published_protocol() -> None:
+    assert names_from(TopologySettings()) == Names()
+
+
+def test_the_queue_never_drops_a_job_that_was_accepted() -> None:
+    work, _ = wanted_topology(TopologySettings()).streams
+    assert (work.retention, work.discard) == ("workqueue", "new")
+    assert (work.max_age_sec, work.max_msgs, work.max_bytes) == (None, None, None)
+
+
+def test_zero_takes_the_limits_off_the_dead_letters() -> None:
+    _, limited = wanted_topology(TopologySettings(dlq_max_age_sec=5, dlq_max_msgs=6)).streams
+    assert (limited.max_age_sec, limited.max_msgs) == (5, 6)
+    _, unlimited = wanted_topology(
+        TopologySettings(dlq_max_age_sec=0, dlq_max_msgs=0, dlq_max_bytes=0)
+    ).streams
+    assert (unlimited.max_age_sec, unlimited.max_msgs, unlimited.max_bytes) == (None, None, None)
+
+
+def test_everything_has_as_many_copies_as_asked_for() -> None:
+    topology = wanted_topology(TopologySettings(replicas=3))
+    assert {stream.replicas for stream in topology.streams} == {3}
+    assert {bucket.replicas for bucket in topology.buckets} == {3}
+
+
+def test_only_the_worker_registry_must_not_forget() -> None:
+    topology = wanted_topology(TopologySettings())
+    assert {bucket.name: bucket.forbid_ttl for bucket in topology.buckets} == {
+        topology.names.runs_bucket: False,
+        topology.names.workers_bucket: True,
+    }
+
+
+def test_the_workers_of_a_tag_share_one_consumer() -> None:
+    settings = ConsumerSettings(consumer_ack_wait_sec=12, consumer_max_ack_pending=7)
+    consumer = wanted_consumer("gpu", Names(), settings)
+    assert consumer.name == "pyoco_workers_gpu"
+    assert (consumer.stream, consumer.filter_subject) == ("PYOCO_WORK", "pyoco.work.gpu")
+    assert (consumer.ack_wait_sec, consumer.max_ack_pending) == (12, 7)

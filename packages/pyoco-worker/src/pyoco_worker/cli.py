@@ -1,0 +1,227 @@
+"""The command `pyoco-worker`."""
+
+import importlib.util
+import logging
+import re
+import signal
+import sys
+from pathlib import Path
+
+import anyio
+import click
+
+from pyoco_protocol.ids import MAX_WORKER_ID_CHARS, WORKER_ID_PATTERN, is_tag
+from pyoco_protocol.logs import configure_logging
+from pyoco_protocol.problems import CliUsageError, PyocoError
+from pyoco_protocol.process_memory import settle_memory
+from pyoco_protocol.settings import read_environment, settings_notes, unknown_variables
+from pyoco_protocol.task_groups import plain_errors
+from pyoco_worker import __version__
+from pyoco_worker.config import Flags, WorkerConfig, log_settings, worker_config
+
+_EXAMPLE = "pyoco-worker --tags default --flow-resolver my_flows.py:resolve"
+_LEVELS = ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
+
+
+class _Tags(click.ParamType):  # type: ignore[type-arg,unused-ignore] # generic from 8.4 on
+    name = "TAG,TAG"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        if isinstance(value, tuple):
+            return value
+        tags = tuple(dict.fromkeys(tag.strip() for tag in str(value).split(",") if tag.strip()))
+        wrong = [tag for tag in tags if not is_tag(tag)]
+        if wrong or not tags:
+            self.fail(
+                f"{', '.join(wrong) or value!r}: a tag has letters, digits, '_' and '-' only; "
+                "for example --tags default,gpu",
+                param,
+                ctx,
+            )
+        return tags
+
+
+def _worker_id(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    if value is not None and (
+        len(value) > MAX_WORKER_ID_CHARS or not re.fullmatch(WORKER_ID_PATTERN, value)
+    ):
+        raise click.BadParameter(
+            f"{value!r}: letters, digits, '_', '.' and '-' only, for example --worker-id gpu-1"
+        )
+    return value
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--nats-url", metavar="URL", help="Address of NATS. [env: PYOCO_NATS_URL]")
+@click.option(
+    "--tags",
+    type=_Tags(),
+    help="Which runs to take: those with one of these tags. [default: PYOCO_DEFAULT_TAG]",
+)
+@click.option(
+    "--worker-id",
+    metavar="ID",
+    callback=_worker_id,
+    help="The worker's name. [default: <hostname>-<pid>]",
+)
+@click.option(
+    "--flow-resolver",
+    metavar="SPEC",
+    help="Function that returns the flow of a name, as module:function or path/to/file.py:function."
+    " [default: installed pyoco.flows entry points]",
+)
+@click.option(
+    "--concurrency",
+    type=click.IntRange(1, 1024),
+    metavar="N",
+    help="How many runs at once, each in a process of its own. [default: number of CPUs]",
+)
+@click.option(
+    "--poll-timeout",
+    type=click.FloatRange(0.1, 600),
+    default=5.0,
+    show_default=True,
+    metavar="SEC",
+    help="How long one request for jobs stays open.",
+)
+@click.option(
+    "--drain-timeout-sec",
+    type=click.FloatRange(0, 86400),
+    default=30.0,
+    show_default=True,
+    metavar="SEC",
+    help="How long runs may go on after SIGTERM before they are given to other workers.",
+)
+@click.option("--run-once", is_flag=True, help="Wait for one job up to --poll-timeout, then exit.")
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Where runs work. [env: PYOCO_WORKER_DATA_DIR]",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(_LEVELS, case_sensitive=False),
+    help="Lowest level that is logged. [env: PYOCO_LOG_LEVEL]",
+)
+@click.version_option(__version__, prog_name="pyoco-worker")
+def command(
+    *,
+    nats_url: str | None,
+    tags: tuple[str, ...] | None,
+    worker_id: str | None,
+    flow_resolver: str | None,
+    concurrency: int | None,
+    poll_timeout: float,
+    drain_timeout_sec: float,
+    run_once: bool,
+    data_dir: Path | None,
+    log_level: str | None,
+) -> None:
+    """Take runs from the queue and execute their flows, each in a child process.
+
+    \b
+    Examples:
+      pyoco-worker --flow-resolver my_flows.py:resolve
+      pyoco-worker --tags cpu,gpu --concurrency 4 --flow-resolver my_package.flows:resolve
+    """
+    environ = read_environment()
+    if nats_url is not None:
+        environ["PYOCO_NATS_URL"] = nats_url
+    flags = Flags(
+        tags=tags or (),
+        worker_id=worker_id,
+        resolver=_absolute(flow_resolver),
+        concurrency=concurrency,
+        poll_timeout_sec=poll_timeout,
+        run_once=run_once,
+        drain_timeout_sec=drain_timeout_sec,
+        data_directory=data_dir,
+    )
+    config = worker_config(flags, environ)
+    configure_logging(service="pyoco-server:worker", settings=log_settings(environ, log_level))
+    _warn_of_settings(environ)
+    anyio.run(_serve, config, backend_options={"use_uvloop": _has_uvloop()})
+
+
+async def _serve(config: WorkerConfig) -> None:
+    from pyoco_worker.slots.child_process import ChildDiedError, ChildUnusableError
+    from pyoco_worker.worker import Worker
+
+    settle_memory()
+    worker = Worker(config)
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received, plain_errors():
+        async with anyio.create_task_group() as tasks:
+            signals: list[int] = []
+
+            async def stop_on_signal() -> None:
+                async for number in received:
+                    if signals:
+                        worker.hurry()
+                    signals.append(number)
+                    worker.stop()
+
+            tasks.start_soon(stop_on_signal)
+            try:
+                await worker.run()
+            except ChildUnusableError as error:
+                raise CliUsageError(f"--flow-resolver: {error}", _EXAMPLE) from error
+            except ChildDiedError as error:
+                said = f"--flow-resolver: {error.how}\n{error.last_output}".strip()
+                raise CliUsageError(said, _EXAMPLE) from error
+            tasks.cancel_scope.cancel()
+    if signal.SIGINT in signals:
+        raise KeyboardInterrupt
+
+
+def _absolute(resolver: str | None) -> str | None:
+    """Return a resolver whose file can be found from any directory."""
+    if resolver is None:
+        return None
+    place, separator, name = resolver.rpartition(":")
+    if place.endswith(".py"):
+        return f"{Path(place).absolute()}{separator}{name}"
+    return resolver
+
+
+def _warn_of_settings(environ: dict[str, str]) -> None:
+    log = logging.getLogger(__name__)
+    for unknown in unknown_variables(environ):
+        log.warning(
+            "unknown variable has no effect",
+            extra={"variable": unknown.name, "meant": unknown.nearest},
+        )
+    for note in settings_notes(environ):
+        log.warning(note)
+
+
+def _has_uvloop() -> bool:
+    return importlib.util.find_spec("uvloop") is not None
+
+
+def main() -> None:
+    """Run the command; exit with 0, 1 or 130."""
+    sys.exit(_exit_code())
+
+
+def _exit_code() -> int:
+    try:
+        command.main(standalone_mode=False)
+    except click.exceptions.Exit as done:
+        return 1 if done.exit_code else 0
+    except (KeyboardInterrupt, click.Abort):
+        return 130
+    except click.ClickException as wrong:
+        _complain(CliUsageError(wrong.format_message(), _EXAMPLE))
+        return 1
+    except PyocoError as error:
+        _complain(error)
+        return 1
+    return 0
+
+
+def _complain(error: PyocoError) -> None:
+    click.echo(f"pyoco-worker: {error.entry.err_id}: {error.detail}", err=True)
+    click.echo(f"  {error.hint()}", err=True)

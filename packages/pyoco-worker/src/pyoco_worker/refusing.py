@@ -1,0 +1,91 @@
+"""What becomes of a message in the queue that is no job."""
+
+import json
+import logging
+import time
+from dataclasses import dataclass
+from typing import Final
+
+import anyio
+
+from pyoco_protocol.dead_letters import DeadLetterReason
+from pyoco_protocol.ids import is_run_id
+from pyoco_protocol.jetstream.connection import Broker
+from pyoco_protocol.jetstream.requests import RefusedError
+from pyoco_protocol.jetstream.run_store import RunStore, StoredRun
+from pyoco_protocol.logs import error_fields
+from pyoco_protocol.problems import (
+    BrokerUnavailableError,
+    InvalidJobError,
+    SnapshotUnreadableError,
+)
+from pyoco_protocol.run_lifecycle import RunStatus
+from pyoco_protocol.snapshots import RunSnapshot
+from pyoco_protocol.subjects import Names
+from pyoco_worker.delivery import Delivery
+from pyoco_worker.settlement import Outcome, ended
+from pyoco_worker.settling import Settler
+
+_log = logging.getLogger(__name__)
+
+_RETRY_SEC: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Refuser:
+    """Keeps what cannot be read as a dead letter, and fails the run that it still names."""
+
+    broker: Broker
+    names: Names
+    store: RunStore
+    settler: Settler
+    retention_sec: int
+
+    async def refuse(self, delivery: Delivery, error: InvalidJobError) -> None:
+        """Return when the message is dealt with and out of the queue."""
+        tag = self.names.tag_of_work(delivery.subject)
+        run_id = run_id_in(delivery.data)
+        extra = {"tag": tag, "run_id": run_id, "stream_seq": delivery.stream_seq}
+        _log.error("invalid job", extra={**extra, **error_fields(error)})
+        if run_id is not None:
+            await self._fail_waiting_run(run_id, error)
+        await self.settler.dead_letter(
+            DeadLetterReason.INVALID_JOB,
+            error.detail,
+            error.entry.err_id,
+            None,
+            delivery,
+            tag=tag,
+            run_id=run_id,
+        )
+        await self.settler.drop(delivery, "invalid job")
+
+    async def _fail_waiting_run(self, run_id: str, error: InvalidJobError) -> None:
+        """Fail a run whose job cannot be read; one that another job has begun is left alone."""
+
+        def fail(stored: StoredRun) -> RunSnapshot | None:
+            if stored.snapshot.status is not RunStatus.PENDING:
+                return None
+            outcome = Outcome(RunStatus.FAILED, error.detail, error.entry.err_id)
+            return ended(stored.snapshot, outcome, now=time.time())
+
+        while True:
+            try:
+                await self.store.change(run_id, fail, retention_sec=self.retention_sec)
+            except (BrokerUnavailableError, RefusedError):
+                await anyio.sleep(_RETRY_SEC)
+                await self.broker.wait_until_up()
+            except SnapshotUnreadableError as unreadable:
+                _log.warning("run of an invalid job not failed", extra=error_fields(unreadable))
+                return
+            else:
+                return
+
+
+def run_id_in(data: bytes) -> str | None:
+    """Return the run that a message which is no job still names."""
+    try:
+        run_id = json.loads(data)["run_id"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    return run_id if isinstance(run_id, str) and is_run_id(run_id) else None

@@ -1,0 +1,162 @@
+"""The worker's own record in the registry: written when something changes, and again and again."""
+
+import logging
+import os
+import platform
+import socket
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import anyio
+from pydantic import ValidationError
+
+from pyoco_protocol.jetstream.bucket import Bucket, ConflictError
+from pyoco_protocol.jetstream.connection import Broker
+from pyoco_protocol.jetstream.hints import answer_for, living_instance
+from pyoco_protocol.jetstream.requests import RefusedError
+from pyoco_protocol.problems import BrokerUnavailableError, WorkerIdTakenError
+from pyoco_protocol.snapshots import RunSnapshot
+from pyoco_protocol.subjects import Names
+from pyoco_protocol.workers import WorkerRecord, WorkerState
+from pyoco_worker import __version__
+from pyoco_worker.config import WorkerConfig
+from pyoco_worker.identity import Identity
+
+_log = logging.getLogger(__name__)
+
+_LAST_WORD_SEC: Final = 2.0
+# Runs come and go faster than anybody looks at the registry.
+_MIN_WRITE_INTERVAL_SEC: Final = 0.5
+
+
+@dataclass(slots=True)
+class Activity:
+    """What a worker is at."""
+
+    current: dict[str, float]
+    last_run_id: str | None = None
+    last_run_status: str | None = None
+    last_run_started_at: float | None = None
+    last_run_finished_at: float | None = None
+
+
+class Registry:
+    """Keeps one worker's record fresh, whatever its runs do."""
+
+    def __init__(self, broker: Broker, names: Names, me: Identity, config: WorkerConfig) -> None:
+        self._broker = broker
+        self._bucket = Bucket(broker, names.workers_bucket)
+        self._me = me
+        self._config = config
+        self._started_at = time.time()
+        self._activity = Activity({})
+        self._changed = anyio.Event()
+
+    def began(self, run: RunSnapshot) -> None:
+        """Note that a run is being worked on."""
+        self._activity.current[run.run_id] = time.time()
+        self._changed.set()
+
+    def ended(self, run_id: str, status: str | None) -> None:
+        """Note that a run is worked on no more; None for one that was left to another worker."""
+        activity = self._activity
+        started_at = activity.current.pop(run_id, None)
+        if status is not None:
+            activity.last_run_id = run_id
+            activity.last_run_status = status
+            activity.last_run_started_at = started_at
+            activity.last_run_finished_at = time.time()
+        self._changed.set()
+
+    @asynccontextmanager
+    async def entered(self) -> AsyncIterator[None]:
+        """Be in the registry while the block runs; leave it with a graceful last word.
+
+        Raises WorkerIdTakenError where another live worker goes by the same id.
+        """
+        # Where nobody answers, whoever had the id is gone and its record is taken over.
+        if (other := await living_instance(self._broker, self._me.worker_id)) is not None:
+            raise WorkerIdTakenError(self._me.worker_id, other)
+        await answer_for(self._broker, self._me.worker_id, self._me.instance_id)
+        await self._try_to_write(self._record())
+        try:
+            yield
+        finally:
+            with anyio.CancelScope(shield=True), anyio.move_on_after(_LAST_WORD_SEC):
+                await self._try_to_write(self._last_word())
+
+    async def run(self) -> None:
+        """Write the record when something has changed, and often enough to be seen alive."""
+        interval = self._config.heartbeat.worker_heartbeat_interval_sec
+        pause = min(_MIN_WRITE_INTERVAL_SEC, interval)
+        while True:
+            await anyio.sleep(pause)
+            with anyio.move_on_after(interval - pause):
+                await self._changed.wait()
+            self._changed = anyio.Event()
+            await self._try_to_write(self._record())
+
+    async def _try_to_write(self, record: WorkerRecord) -> None:
+        try:
+            await self._write(record)
+        except (BrokerUnavailableError, RefusedError) as error:
+            _log.info("registry record not written", extra={"reason": str(error)})
+
+    async def _write(self, record: WorkerRecord) -> None:
+        while True:
+            found = await self._bucket.read(record.worker_id)
+            data = found.data if found is not None else None
+            # An operator's choice outlives the worker.
+            kept = record.model_copy(update={"hidden": _is_hidden(data)})
+            revision = found.revision if found is not None else 0
+            try:
+                await self._bucket.replace(record.worker_id, kept.to_bytes(), revision)
+            except ConflictError:
+                continue
+            return
+
+    def _record(self) -> WorkerRecord:
+        activity, now = self._activity, time.time()
+        running = tuple(activity.current)
+        return WorkerRecord(
+            worker_id=self._me.worker_id,
+            instance_id=self._me.instance_id,
+            state=WorkerState.RUNNING if running else WorkerState.IDLE,
+            last_seen_at=now,
+            last_heartbeat_at=now,
+            tags=self._config.tags,
+            current_run_id=running[0] if running else None,
+            current_run_ids=running,
+            last_run_id=activity.last_run_id,
+            last_run_status=activity.last_run_status,
+            last_run_started_at=activity.last_run_started_at,
+            last_run_finished_at=activity.last_run_finished_at,
+            started_at=self._started_at,
+            concurrency=self._config.concurrency,
+            slots_in_use=len(running),
+            version=__version__,
+            host=socket.gethostname(),
+            python=platform.python_version(),
+            pid=os.getpid(),
+        )
+
+    def _last_word(self) -> WorkerRecord:
+        return self._record().model_copy(
+            update={
+                "state": WorkerState.STOPPED_GRACEFUL,
+                "stopped_at": time.time(),
+                "stop_reason": "graceful_shutdown",
+            }
+        )
+
+
+def _is_hidden(data: bytes | None) -> bool:
+    if data is None:
+        return False
+    try:
+        return WorkerRecord.model_validate_json(data).hidden
+    except ValidationError:
+        return False

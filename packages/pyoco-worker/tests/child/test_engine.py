@@ -1,0 +1,211 @@
+"""One run of one flow with the real engine: how it ends, and that a chain may go the short way."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyoco import task
+from pyoco.core.models import Flow, Task
+
+from pyoco_protocol.ids import new_run_id
+from pyoco_protocol.run_lifecycle import TaskStatus
+from pyoco_worker.child.engine import EngineRun, described
+from pyoco_worker.frames import Finished, Progress, RunOrder, TaskChanged
+
+
+def run_of(flow_name: str = "flow", **params: Any) -> EngineRun:
+    order = RunOrder(run_id=new_run_id(), attempt=1, flow_name=flow_name, params=params)
+    return EngineRun(order, max_record_bytes=100_000, send=lambda _: None)
+
+
+def chain(*steps: Callable[..., object], **options: Any) -> Flow:
+    flow = Flow(name="flow")
+    for step in steps:
+        wrapped = task(step)
+        for name, value in options.items():
+            setattr(wrapped.task, name, value)
+        flow >> wrapped
+    return flow
+
+
+def first() -> int:
+    return 1
+
+
+def second(first: int) -> int:
+    return first + 1
+
+
+def third(ctx: Any, second: int) -> int:
+    return int(second + ctx.params["x"])
+
+
+def breaks() -> None:
+    raise ValueError("broken")
+
+
+@pytest.fixture(params=["short way", "thread pool"])
+def options(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Have chains run in the one way and in the other: nothing may tell them apart."""
+    # A timeout that never comes still asks for the engine's thread pool.
+    return {"timeout_sec": 60.0} if request.param == "thread pool" else {}
+
+
+def execute(flow: Flow, **params: Any) -> Finished:
+    return run_of(**params).execute(lambda _: flow)
+
+
+def test_a_chain_hands_results_on(options: dict[str, Any]) -> None:
+    finished = execute(chain(first, second, third, **options), x=10)
+    assert (finished.how, finished.error) == ("succeeded", None)
+    assert {name: record.output for name, record in finished.records.items()} == {
+        "first": 1,
+        "second": 2,
+        "third": 12,
+    }
+
+
+def test_a_chain_stops_where_it_breaks(options: dict[str, Any]) -> None:
+    finished = execute(chain(first, breaks, second, **options))
+    assert (finished.how, finished.error) == ("failed", "ValueError: broken")
+    assert finished.tasks == {
+        "first": TaskStatus.SUCCEEDED,
+        "breaks": TaskStatus.FAILED,
+        "second": TaskStatus.PENDING,
+    }
+    assert "broken" in (finished.records["breaks"].traceback or "")
+
+
+def test_a_task_that_succeeds_at_its_second_try_shows_no_error(options: dict[str, Any]) -> None:
+    tries: list[int] = []
+
+    def flaky() -> int:
+        tries.append(1)
+        if len(tries) < 2:
+            raise ValueError("not yet")
+        return len(tries)
+
+    finished = execute(chain(flaky, retries=2, **options))
+    assert finished.how == "succeeded"
+    assert (finished.records["flaky"].output, finished.records["flaky"].error) == (2, None)
+
+
+def test_a_cancel_before_the_first_task_runs_none(options: dict[str, Any]) -> None:
+    ran: list[int] = []
+    run = run_of()
+    run.cancel()
+    finished = run.execute(lambda _: chain(lambda: ran.append(1), first, **options))
+    assert (finished.how, ran) == ("stopped", [])
+    assert set(finished.tasks.values()) == {TaskStatus.CANCELLED}
+
+
+def test_a_cancel_between_two_tasks_stops_the_second(options: dict[str, Any]) -> None:
+    run = run_of()
+    finished = run.execute(lambda _: chain(run.cancel, first, **options))
+    assert finished.how == "stopped"
+    assert finished.tasks["first"] is TaskStatus.CANCELLED
+
+
+def test_a_cancel_during_the_last_task_is_no_failure_of_the_flow(options: dict[str, Any]) -> None:
+    run = run_of()
+
+    def last(ctx: Any) -> bool:
+        run.cancel()
+        return bool(ctx.is_cancelled)
+
+    finished = run.execute(lambda _: chain(first, last, **options))
+    assert finished.how in ("succeeded", "stopped")
+    assert finished.records["last"].output is True
+
+
+def test_a_cancel_after_the_end_changes_nothing(options: dict[str, Any]) -> None:
+    run = run_of()
+    finished = run.execute(lambda _: chain(first, **options))
+    run.cancel()
+    assert finished.how == "succeeded"
+
+
+def test_one_flow_can_be_run_again_and_again() -> None:
+    flow = chain(first, second)
+    assert [execute(flow).how for _ in range(3)] == ["succeeded"] * 3
+
+
+def own_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def isolated() -> Flow:
+    flow = Flow(name="flow")
+    flow.add_task(Task(func=breaks, name="breaks", fail_policy="isolate"))
+    flow.add_task(Task(func=own_thread, name="own_thread"))
+    return flow
+
+
+def timed() -> Flow:
+    return chain(own_thread, timeout_sec=5.0)
+
+
+def forked() -> Flow:
+    flow = Flow(name="flow")
+    flow.add_task(Task(func=first, name="first"))
+    flow.add_task(Task(func=own_thread, name="own_thread"))
+    return flow
+
+
+@pytest.mark.parametrize("make", [isolated, timed, forked])
+def test_what_is_more_than_a_chain_goes_the_long_way(make: Callable[[], Flow]) -> None:
+    finished = execute(make())
+    assert (finished.how, finished.records["own_thread"].output) == ("succeeded", False)
+
+
+def test_a_chain_goes_the_short_way() -> None:
+    finished = execute(chain(first, own_thread))
+    assert (finished.how, finished.records["own_thread"].output) == ("succeeded", True)
+
+
+def test_what_the_tasks_do_is_told_on_the_way() -> None:
+    frames: list[Progress | TaskChanged] = []
+    order = RunOrder(run_id=new_run_id(), attempt=1, flow_name="flow", params={"x": 1})
+    run = EngineRun(order, max_record_bytes=1000, send=frames.append)
+
+    def look() -> None:
+        run.tell_progress()
+
+    run.execute(lambda _: chain(first, look, second))
+    progress = next(frame for frame in frames if isinstance(frame, Progress))
+    assert progress.tasks == {
+        "first": TaskStatus.SUCCEEDED,
+        "look": TaskStatus.RUNNING,
+        "second": TaskStatus.PENDING,
+    }
+    # Once somebody has asked, every change is told.
+    after = frames[frames.index(progress) + 1 :]
+    assert [(frame.task, frame.state) for frame in after if isinstance(frame, TaskChanged)] == [
+        ("look", TaskStatus.SUCCEEDED),
+        ("second", TaskStatus.RUNNING),
+        ("second", TaskStatus.SUCCEEDED),
+    ]
+
+
+def test_an_error_without_words_is_described_by_its_kind() -> None:
+    class WordlessError(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    assert described(WordlessError()).startswith("WordlessError")
+    assert described(ValueError("\ud800")) == "ValueError: \\ud800"
+    assert len(described(ValueError("x" * 100_000))) < 5_000
+
+
+def test_a_flow_may_raise_even_that() -> None:
+    def raise_wordless() -> None:
+        class WordlessError(Exception):
+            def __str__(self) -> str:
+                raise RuntimeError
+
+        raise WordlessError
+
+    finished = execute(chain(raise_wordless))
+    assert finished.how == "failed"
+    assert finished.error

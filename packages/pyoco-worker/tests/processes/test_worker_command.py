@@ -1,0 +1,177 @@
+"""The command: how it begins, what it refuses, and how it ends."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pyoco_protocol.run_lifecycle import RunStatus
+from pyoco_testkit.environment import command_path
+from pyoco_testkit.eventually import eventually
+from pyoco_testkit.processes import ManagedProcess
+from worker_bench import WorkerBench, began, let_go_on, names_in
+
+
+async def outcome_of(
+    directory: Path, *arguments: str, env: dict[str, str] | None = None
+) -> tuple[int, str]:
+    """Return how the command ended and what it said."""
+    command = [str(command_path("pyoco-worker")), *arguments]
+    async with ManagedProcess("worker", command, directory, env) as process:
+        return await process.wait(20), process.log()
+
+
+NOWHERE = ("--nats-url", "nats://127.0.0.1:1", "--concurrency", "1")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("--no-such-flag",), "--no-such-flag"),
+        (("a-word",), "a-word"),
+        (("--concurrency", "0"), "--concurrency"),
+        (("--concurrency", "many"), "--concurrency"),
+        (("--tags", "a.b"), "a.b"),
+        (("--tags", ","), "--tags"),
+        (("--worker-id", "a/b"), "a/b"),
+        (("--worker-id", "a."), "a."),
+        (("--poll-timeout", "0"), "--poll-timeout"),
+        (("--log-level", "loud"), "--log-level"),
+        (("--nats-url", "http://broker"), "PYOCO_NATS_URL"),
+    ],
+)
+async def test_what_makes_no_sense_is_refused_by_name(
+    tmp_path: Path, arguments: tuple[str, ...], named: str
+) -> None:
+    code, said = await outcome_of(tmp_path, *arguments)
+    assert code == 1
+    assert named in said
+    assert "ERR-PYOCO-" in said
+    assert "Traceback" not in said
+
+
+async def test_a_bad_setting_is_refused_by_name(tmp_path: Path) -> None:
+    env = {"PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "soon"}
+    code, said = await outcome_of(tmp_path, *NOWHERE, env=env)
+    assert code == 1
+    assert "PYOCO_RUN_HEARTBEAT_INTERVAL_SEC" in said
+
+
+async def test_a_lease_that_could_not_be_kept_is_refused(tmp_path: Path) -> None:
+    env = {"PYOCO_CONSUMER_ACK_WAIT_SEC": "5", "PYOCO_ACK_PROGRESS_INTERVAL_SEC": "5"}
+    code, said = await outcome_of(tmp_path, *NOWHERE, env=env)
+    assert code == 1
+    assert "PYOCO_ACK_PROGRESS_INTERVAL_SEC" in said
+
+
+@pytest.mark.parametrize(
+    ("resolver", "said_why"),
+    [
+        ("no_such_module:resolve", "no_such_module"),
+        ("nowhere/flows.py:resolve", "nowhere/flows.py"),
+        ("json:no_such_function", "no_such_function"),
+        ("flows", "module:function"),
+        ("broken.py:resolve", "half an upload"),
+        ("deadly.py:resolve", "goodbye"),
+    ],
+)
+async def test_a_resolver_that_cannot_be_loaded_ends_the_worker_at_once(
+    tmp_path: Path, resolver: str, said_why: str
+) -> None:
+    (tmp_path / "broken.py").write_text("raise ValueError('half an upload')\n", encoding="utf-8")
+    deadly = "import os\nprint('goodbye', flush=True)\nos._exit(9)\n"
+    (tmp_path / "deadly.py").write_text(deadly, encoding="utf-8")
+    # Before any broker is asked for: with two children, which fail at the same time.
+    arguments = (*NOWHERE[:2], "--concurrency", "2", "--flow-resolver", resolver)
+    code, said = await outcome_of(tmp_path, *arguments)
+    assert code == 1
+    assert "ERR-PYOCO-0018" in said
+    assert said_why in said
+    assert "Traceback (most recent call last)" not in said
+
+
+@pytest.mark.parametrize("flag", ["--help", "-h", "--version"])
+async def test_help_is_no_failure(tmp_path: Path, flag: str) -> None:
+    code, said = await outcome_of(tmp_path, flag)
+    assert code == 0
+    assert "pyoco-worker" in said
+    if flag != "--version":
+        assert "--flow-resolver" in said
+
+
+async def test_a_resolver_is_found_where_the_worker_was_started(bench: WorkerBench) -> None:
+    place = bench.directory / "worker-1"
+    place.mkdir()
+    shutil.copy(bench.flows.rpartition(":")[0], place / "flows_beside.py")
+    async with bench.worker(flows="flows_beside:resolve"):
+        assert (await bench.ended(await bench.submit("greet"))).status is RunStatus.COMPLETED
+
+
+@pytest.mark.parametrize(("interrupt", "expected"), [(False, 0), (True, 130)])
+async def test_a_worker_that_is_asked_to_stop_leaves_nothing_behind(
+    bench: WorkerBench, interrupt: bool, expected: int
+) -> None:
+    async with bench.worker(concurrency=2) as worker:
+        assert (await bench.ended(await bench.submit("greet"))).status is RunStatus.COMPLETED
+        family = worker.children()
+        assert len(family) >= 2
+        if interrupt:
+            worker.interrupt()
+        else:
+            worker.terminate()
+        assert await worker.wait() == expected
+        await eventually(lambda: [each for each in family if each.is_running()], [])
+        assert "Traceback" not in worker.log()
+    assert names_in(bench.directory / "data") == set()
+    assert names_in(worker.directory) == {worker.log_path.name}
+
+
+async def test_a_run_in_hand_is_finished_before_a_stop(bench: WorkerBench) -> None:
+    async with bench.worker() as worker:
+        waiting = bench.wait_files()
+        run_id = await bench.submit_noted("note-wait", **waiting)
+        await began(waiting)
+        worker.terminate()
+        await worker.wait_for_log("worker stopping")
+        left = await bench.submit("noop")
+        let_go_on(waiting)
+        assert await worker.wait() == 0
+    ended = await bench.ended(run_id)
+    assert (ended.status, ended.attempt) == (RunStatus.COMPLETED, 1)
+    assert await bench.status(left) == RunStatus.PENDING
+    assert await bench.jobs_left() == 1
+
+
+async def test_a_worker_that_waits_for_its_broker_can_be_stopped(tmp_path: Path) -> None:
+    resolver = tmp_path / "flows.py"
+    resolver.write_text("def resolve(name):\n    raise KeyError(name)\n", encoding="utf-8")
+    command = [
+        str(command_path("pyoco-worker")),
+        *NOWHERE,
+        "--flow-resolver",
+        f"{resolver}:resolve",
+    ]
+    async with ManagedProcess("worker", command, tmp_path / "here") as worker:
+        await worker.wait_for_log("broker unreachable")
+        worker.terminate()
+        assert await worker.wait() == 0
+        assert "Traceback" not in worker.log()
+
+
+async def test_what_lies_beside_a_workers_own_files_stays(bench: WorkerBench) -> None:
+    theirs = bench.directory / "data" / "worker-1" / "thesis.txt"
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text("ten years of work", encoding="utf-8")
+    async with bench.worker() as worker:
+        assert worker.name == "worker-1"
+        assert (await bench.ended(await bench.submit("surroundings"))).error is None
+    assert theirs.read_text(encoding="utf-8") == "ten years of work"
+
+
+async def test_credentials_are_not_logged(bench: WorkerBench) -> None:
+    url = bench.nats.url.replace("nats://", "nats://worker:s3cr3t-of-the-broker@")
+    async with bench.worker("--log-level", "debug", nats_url=url) as worker:
+        assert (await bench.ended(await bench.submit("noop"))).status is RunStatus.COMPLETED
+        await bench.nats.restart()
+        await worker.wait_for_log("broker connection restored")
+        assert "s3cr3t" not in worker.log()

@@ -1,0 +1,194 @@
+"""Silence, outages, freezes and deaths: a run comes to one end, and runs no more than is due."""
+
+import psutil
+
+from pyoco_protocol.run_lifecycle import RunStatus
+from pyoco_testkit.eventually import eventually
+from pyoco_testkit.processes import ManagedProcess
+from worker_bench import WorkerBench, began, let_go_on
+
+SHORT_LEASE = {
+    "PYOCO_CONSUMER_ACK_WAIT_SEC": "2",
+    "PYOCO_ACK_PROGRESS_INTERVAL_SEC": "0.5",
+    "PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "0.2",
+}
+ACK_WAIT_SEC = 2.0
+
+
+async def is_executed_once(bench: WorkerBench, run_id: str) -> None:
+    """Say whether a run that outlasted its lease was delivered and executed once."""
+    ended = await bench.ended(run_id)
+    await bench.settled()
+    assert (ended.status, ended.attempt) == (RunStatus.COMPLETED, 1)
+    assert ended.start_time is not None
+    assert ended.end_time is not None
+    assert ended.end_time - ended.start_time > ACK_WAIT_SEC
+    assert bench.executions(run_id) == [1]
+    assert await bench.deliveries() == 1
+
+
+async def test_a_resolver_that_blocks_longer_than_a_lease_is_called_once(
+    bench: WorkerBench,
+) -> None:
+    slow = bench.flows.replace(":resolve", ":resolve_slowly")
+    async with bench.worker(flows=slow, env=SHORT_LEASE), bench.worker(env=SHORT_LEASE) as other:
+        other.pause()
+        run_id = await bench.submit_noted("note")
+        await eventually(lambda: bench.status(run_id), RunStatus.RUNNING)
+        # There is someone else who would take it.
+        other.resume()
+        await is_executed_once(bench, run_id)
+
+
+async def test_a_flow_that_holds_the_interpreter_longer_than_a_lease_is_run_once(
+    bench: WorkerBench,
+) -> None:
+    async with bench.worker(env=SHORT_LEASE), bench.worker(env=SHORT_LEASE):
+        run_id = await bench.submit_noted("hold", seconds=ACK_WAIT_SEC + 1)
+        await is_executed_once(bench, run_id)
+
+
+async def test_heartbeats_slower_than_the_lease_do_not_lose_the_run(bench: WorkerBench) -> None:
+    lazy = {**SHORT_LEASE, "PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "60"}
+    async with bench.worker(env=lazy), bench.worker(env=lazy):
+        run_id = await bench.submit_noted("hold", seconds=ACK_WAIT_SEC + 1)
+        await is_executed_once(bench, run_id)
+
+
+async def test_a_broker_that_is_killed_in_the_middle_of_a_run_does_not_repeat_it(
+    bench: WorkerBench,
+) -> None:
+    async with bench.worker(env=SHORT_LEASE) as worker:
+        waiting = bench.wait_files()
+        run_id = await bench.submit_noted("note-wait", **waiting)
+        await began(waiting)
+        bench.nats.kill()
+        await worker.wait_for_log("broker connection lost")
+        # The flow ends while nobody can be told.
+        let_go_on(waiting)
+        await eventually(lambda: bench.broker.is_up, False)
+        await bench.nats.restart()
+        await bench.broker.wait_until_up()
+        ended = await bench.ended(run_id)
+        await bench.settled()
+        assert (ended.status, ended.attempt) == (RunStatus.COMPLETED, 1)
+        assert bench.executions(run_id) == [1]
+        # And it goes on as before.
+        assert (await bench.ended(await bench.submit("noop"))).status is RunStatus.COMPLETED
+
+
+async def test_a_broker_that_is_frozen_for_longer_than_a_lease_does_not_repeat_a_run(
+    bench: WorkerBench,
+) -> None:
+    async with bench.worker(env=SHORT_LEASE) as worker:
+        waiting = bench.wait_files()
+        run_id = await bench.submit_noted("note-wait", **waiting)
+        await began(waiting)
+        bench.nats.pause()
+        # Nobody can tell whether this write will be carried out. It will, after the thaw.
+        await worker.wait_for_log("run snapshot not stored yet")
+        bench.nats.resume()
+        await bench.broker.wait_until_up()
+        let_go_on(waiting)
+        ended = await bench.ended(run_id)
+        await bench.settled()
+    assert (ended.status, ended.attempt) == (RunStatus.COMPLETED, 1)
+    assert bench.executions(run_id) == [1]
+
+
+async def test_an_idle_worker_takes_jobs_again_after_a_restart_of_the_broker(
+    bench: WorkerBench,
+) -> None:
+    async with bench.worker("--poll-timeout", "60"):
+        assert (await bench.ended(await bench.submit("noop"))).status is RunStatus.COMPLETED
+        await bench.nats.restart()
+        await bench.broker.wait_until_up()
+        # Well before its pull would have run out.
+        ended = await bench.ended(await bench.submit("noop"), timeout=10)
+    assert ended.status is RunStatus.COMPLETED
+
+
+async def test_a_worker_may_be_started_before_its_broker(bench: WorkerBench) -> None:
+    run_id = await bench.submit("noop")
+    bench.nats.kill()
+    worker = bench.worker_process()
+    async with worker:
+        await worker.wait_for_log("broker unreachable")
+        await bench.nats.restart()
+        await bench.broker.wait_until_up()
+        assert (await bench.ended(run_id)).status is RunStatus.COMPLETED
+
+
+def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
+    """Return those that run; what nobody has reaped yet does not."""
+
+    def runs(process: psutil.Process) -> bool:
+        try:
+            return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return False
+
+    return [process for process in processes if runs(process)]
+
+
+async def kill_mid_run(bench: WorkerBench, worker: ManagedProcess, run_id: str) -> None:
+    """Kill a worker with its run under way; nothing of it may go on."""
+    assert await bench.status(run_id) == RunStatus.RUNNING
+    family = worker.children()
+    assert family
+    worker.kill()
+    await eventually(lambda: alive(family), [])
+
+
+async def test_a_run_whose_worker_is_killed_is_finished_by_another(bench: WorkerBench) -> None:
+    waiting = bench.wait_files()
+    async with bench.worker(env=SHORT_LEASE) as doomed:
+        run_id = await bench.submit_noted("note-wait", **waiting)
+        await began(waiting)
+        await kill_mid_run(bench, doomed, run_id)
+    let_go_on(waiting)
+    async with bench.worker(env=SHORT_LEASE) as heir:
+        ended = await bench.ended(run_id)
+        await bench.settled()
+    assert (ended.status, ended.attempt) == (RunStatus.COMPLETED, 2)
+    assert ended.worker_id == heir.name
+    # Once under each attempt.
+    assert bench.executions(run_id) == [1, 2]
+
+
+async def test_what_a_flow_started_does_not_outlive_a_killed_worker(bench: WorkerBench) -> None:
+    waiting = bench.wait_files()
+    async with bench.worker(env=SHORT_LEASE) as doomed:
+        pid_file = bench.directory / "grandchild"
+        run_id = await bench.submit("grandchild", grandchild=str(pid_file), **waiting)
+        await began(waiting)
+        grandchild = int(pid_file.read_text(encoding="utf-8"))
+        assert grandchild in {process.pid for process in doomed.children()}
+        await kill_mid_run(bench, doomed, run_id)
+
+
+async def test_a_frozen_worker_that_wakes_up_disturbs_nothing(bench: WorkerBench) -> None:
+    waiting = bench.wait_files()
+    async with bench.worker(env=SHORT_LEASE) as frozen, bench.worker(env=SHORT_LEASE) as heir:
+        heir.pause()
+        run_id = await bench.submit_noted("note-wait", **waiting)
+        await began(waiting)
+        frozen.pause()
+        heir.resume()
+        let_go_on(waiting)
+        ended = await bench.ended(run_id)
+        await bench.settled()
+        first = await bench.read(run_id)
+        assert (ended.status, ended.attempt, ended.worker_id) == (
+            RunStatus.COMPLETED,
+            2,
+            heir.name,
+        )
+        frozen.resume()
+        await frozen.wait_for_log("run left to another worker")
+        # It is of use again, and of no harm to what is over.
+        heir.terminate()
+        assert await heir.wait() == 0
+        assert (await bench.ended(await bench.submit("noop"))).worker_id == frozen.name
+    assert await bench.read(run_id) == first
+    assert bench.executions(run_id) == [1, 2]

@@ -1,0 +1,299 @@
+"""A real worker, a real broker: runs go in as a gateway would put them, and come to their end."""
+
+import json
+from pathlib import Path
+
+import anyio
+
+from pyoco_protocol.dead_letters import DeadLetterReason
+from pyoco_protocol.jetstream.requests import ask
+from pyoco_protocol.run_lifecycle import RunStatus, TaskStatus
+from pyoco_testkit.eventually import eventually
+from worker_bench import NAMES, WorkerBench, began, let_go_on, log_lines, names_in
+
+
+async def test_a_run_completes_with_its_task_states_and_outputs(bench: WorkerBench) -> None:
+    async with bench.worker() as worker:
+        run_id = await bench.submit("greet", name="世界")
+        ended = await bench.ended(run_id)
+        await bench.settled()
+    assert (ended.status, ended.attempt, ended.error) == (RunStatus.COMPLETED, 1, None)
+    assert ended.tasks == {"greet": TaskStatus.SUCCEEDED, "shout": TaskStatus.SUCCEEDED}
+    assert ended.task_records["greet"].output == "Hello, 世界!"
+    assert ended.task_records["shout"].output == "HELLO, 世界!"
+    assert not ended.task_records_truncated
+    assert (ended.worker_id, ended.params) == (worker.name, {"name": "世界"})
+    assert ended.start_time is not None
+    assert ended.end_time is not None
+    assert ended.end_time >= ended.start_time
+    assert await bench.dead_letters() == []
+
+
+async def test_a_flow_that_raises_fails_its_run_with_the_cause(bench: WorkerBench) -> None:
+    async with bench.worker():
+        run_id = await bench.submit("fail", password="hunter2")
+        ended = await bench.ended(run_id)
+        await bench.settled()
+        (letter,) = await bench.dead_letters()
+    assert (ended.status, ended.err_id) == (RunStatus.FAILED, "ERR-PYOCO-0007")
+    assert ended.error == "ValueError: the shop is closed"
+    assert ended.tasks == {
+        "greet": TaskStatus.SUCCEEDED,
+        "fail": TaskStatus.FAILED,
+        "shout": TaskStatus.PENDING,
+    }
+    assert "worker_stories.py" in (ended.task_records["fail"].traceback or "")
+    assert (letter.reason, letter.run_id) == (DeadLetterReason.EXECUTION_ERROR, run_id)
+    assert (letter.flow_name, letter.tag, letter.attempt) == ("fail", "default", 1)
+    assert letter.error == ended.error
+    assert "hunter2" not in letter.model_dump_json()
+
+
+async def test_letters_for_flows_that_raise_can_be_turned_off(bench: WorkerBench) -> None:
+    async with bench.worker(env={"PYOCO_DLQ_PUBLISH_EXECUTION_ERROR": "false"}):
+        await bench.ended(await bench.submit("fail"))
+        missing = await bench.submit("no-such-flow")
+        await bench.ended(missing)
+        await bench.settled()
+        # Only the one that no setting turns off.
+        assert [letter.run_id for letter in await bench.dead_letters()] == [missing]
+
+
+async def test_a_flow_that_is_not_there_fails_its_run(bench: WorkerBench) -> None:
+    async with bench.worker():
+        run_id = await bench.submit("no-such-flow")
+        ended = await bench.ended(run_id)
+        await bench.settled()
+        (letter,) = await bench.dead_letters()
+    assert (ended.status, ended.err_id) == (RunStatus.FAILED, "ERR-PYOCO-0006")
+    assert "no-such-flow" in (ended.error or "")
+    assert (letter.reason, letter.run_id) == (DeadLetterReason.FLOW_NOT_FOUND, run_id)
+
+
+async def test_a_child_that_dies_fails_its_run_and_the_worker_goes_on(bench: WorkerBench) -> None:
+    async with bench.worker(concurrency=2) as worker:
+        waiting = bench.wait_files()
+        beside = await bench.submit("wait", **waiting)
+        await began(waiting)
+        for flow, how in (("leave", "code 3"), ("crash", "SIGSEGV"), ("kill-itself", "SIGKILL")):
+            ended = await bench.ended(await bench.submit(flow))
+            assert (ended.status, ended.err_id) == (RunStatus.FAILED, "ERR-PYOCO-0113")
+            assert how in (ended.error or "")
+            assert TaskStatus.RUNNING not in ended.tasks.values()
+        for flow in ("exit", "interrupt", "babble"):
+            assert (await bench.ended(await bench.submit(flow))).status is RunStatus.FAILED
+        after = await bench.ended(await bench.submit("greet"))
+        let_go_on(waiting)
+        undisturbed = await bench.ended(beside)
+        assert worker.is_running
+    assert after.status is RunStatus.COMPLETED
+    assert (undisturbed.status, undisturbed.attempt) == (RunStatus.COMPLETED, 1)
+
+
+async def test_a_run_is_not_failed_for_what_the_one_before_did_to_their_child(
+    bench: WorkerBench,
+) -> None:
+    # All are queued at once, so that a child goes from one run to the next without a pause.
+    runs = [
+        await bench.submit(flow) for _ in range(5) for flow in ("go-away", "greet", "noop", "greet")
+    ]
+    async with bench.worker():
+        ends = [await bench.ended(run_id) for run_id in runs]
+    assert [end.error for end in ends] == [None] * len(runs)
+    assert {end.status for end in ends} == {RunStatus.COMPLETED}
+    assert {end.attempt for end in ends} == {1}
+
+
+async def test_where_the_tasks_stand_is_seen_while_they_run(bench: WorkerBench) -> None:
+    async with bench.worker():
+        waiting = bench.wait_files()
+        run_id = await bench.submit("greet-wait-shout", **waiting)
+
+        async def tasks() -> dict[str, TaskStatus]:
+            return (await bench.read(run_id)).snapshot.tasks
+
+        await eventually(
+            tasks,
+            {
+                "greet": TaskStatus.SUCCEEDED,
+                "wait_for_file": TaskStatus.RUNNING,
+                "shout": TaskStatus.PENDING,
+            },
+        )
+        assert await bench.status(run_id) == RunStatus.RUNNING
+        let_go_on(waiting)
+        assert (await bench.ended(run_id)).status is RunStatus.COMPLETED
+
+
+async def test_a_run_that_goes_on_keeps_its_record_fresh(bench: WorkerBench) -> None:
+    async with bench.worker(env={"PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "0.1"}):
+        waiting = bench.wait_files()
+        run_id = await bench.submit("wait", **waiting)
+        await began(waiting)
+        first = await bench.read(run_id)
+        later = await eventually(
+            lambda: bench.read(run_id), lambda found: found.revision >= first.revision + 3
+        )
+        assert later.snapshot.heartbeat_at > first.snapshot.heartbeat_at
+        let_go_on(waiting)
+        await bench.ended(run_id)
+
+
+async def test_fifty_short_runs_leave_nothing_behind(bench: WorkerBench, tmp_path: Path) -> None:
+    before = names_in(tmp_path)
+    async with bench.worker(concurrency=2) as worker:
+        runs = [await bench.submit("noop") for _ in range(50)]
+        ends = [await bench.ended(run_id) for run_id in runs]
+        await bench.settled()
+        family = worker.children()
+        worker.terminate()
+        assert await worker.wait() == 0
+        await eventually(lambda: [each for each in family if each.is_running()], [])
+    assert {end.status for end in ends} == {RunStatus.COMPLETED}
+    assert {end.attempt for end in ends} == {1}
+    # Its log is the test's own, and of its data directory nothing is left but the directory.
+    assert names_in(tmp_path) - before == {"data", worker.directory.name}
+    assert names_in(tmp_path / "data") == set()
+    assert names_in(worker.directory) == {worker.log_path.name}
+
+
+async def test_an_output_above_the_brokers_limit_completes_and_is_not_repeated(
+    bench: WorkerBench,
+) -> None:
+    async with bench.worker():
+        run_id = await bench.submit_noted("large", bytes=2 * 1024 * 1024)
+        ended = await bench.ended(run_id)
+        await bench.settled()
+    assert ended.status is RunStatus.COMPLETED
+    assert ended.tasks == {"note": TaskStatus.SUCCEEDED, "large": TaskStatus.SUCCEEDED}
+    assert ended.task_records_truncated
+    # The record of the other task is small enough to stay.
+    assert set(ended.task_records) == {"note"}
+    assert bench.executions(run_id) == [1]
+    assert await bench.deliveries() == 1
+
+
+async def test_a_snapshot_that_fits_in_no_way_fails_its_run(bench: WorkerBench) -> None:
+    limits = {"PYOCO_MAX_RUN_SNAPSHOT_BYTES": "1536", "PYOCO_MAX_PARAMS_BYTES": "1024"}
+    async with bench.worker(env=limits):
+        run_id = await bench.submit("greet", name="x" * 2000)
+        ended = await bench.ended(run_id)
+        await bench.settled()
+    assert (ended.status, ended.err_id) == (RunStatus.FAILED, "ERR-PYOCO-0010")
+    assert ended.task_records_truncated
+
+
+async def test_an_output_that_json_cannot_hold_completes_too(bench: WorkerBench) -> None:
+    async with bench.worker():
+        ended = await bench.ended(await bench.submit("hostile"))
+    assert ended.status is RunStatus.COMPLETED
+    assert json.loads(ended.to_bytes())["task_records"]["hostile"]["output"]["half"] == "\\ud800"
+
+
+async def test_a_worker_takes_the_runs_of_its_tags_and_no_others(bench: WorkerBench) -> None:
+    other = await bench.submit("noop", tag="gpu")
+    async with bench.worker("--tags", "cpu,default"):
+        mine = [await bench.submit("noop", tag=tag) for tag in ("cpu", "default", "cpu")]
+        for run_id in mine:
+            assert (await bench.ended(run_id)).status is RunStatus.COMPLETED
+        assert await bench.status(other) == RunStatus.PENDING
+    assert await bench.jobs_left() == 1
+
+
+async def test_as_many_runs_go_side_by_side_as_there_are_slots(bench: WorkerBench) -> None:
+    async with bench.worker(concurrency=3):
+        waits = [bench.wait_files() for _ in range(3)]
+        runs = [await bench.submit("wait", **waiting) for waiting in waits]
+        for waiting in waits:
+            await began(waiting)
+        for waiting in waits:
+            let_go_on(waiting)
+        for run_id in runs:
+            assert (await bench.ended(run_id)).status is RunStatus.COMPLETED
+
+
+async def test_settings_of_a_consumer_that_is_there_are_left_alone_and_told_once(
+    bench: WorkerBench,
+) -> None:
+    jetstream = bench.broker.client.jetstream()
+    await jetstream.add_consumer(
+        NAMES.work_stream,
+        durable_name="pyoco_workers_default",
+        filter_subject=NAMES.work("default"),
+        ack_policy="explicit",
+        ack_wait=77,
+        max_deliver=5,
+    )
+    async with bench.worker() as worker:
+        assert (await bench.ended(await bench.submit("noop"))).status is RunStatus.COMPLETED
+        await bench.nats.restart()
+        await bench.broker.wait_until_up()
+        assert (await bench.ended(await bench.submit("noop"))).status is RunStatus.COMPLETED
+        message = "broker resource differs from the default and is left as it is"
+        told = [
+            line["setting"]
+            for line in log_lines(worker, message)
+            if line["resource"] == "pyoco_workers_default"
+        ]
+    info = await jetstream.consumer_info(NAMES.work_stream, "pyoco_workers_default")
+    assert (info.config.ack_wait, info.config.max_deliver) == (77, 5)
+    assert told.count("ack_wait") == told.count("max_deliver") == 1
+
+
+async def test_a_run_goes_once_and_the_worker_ends(bench: WorkerBench) -> None:
+    first = await bench.submit("noop")
+    second = await bench.submit("noop")
+    async with bench.worker("--run-once") as worker:
+        assert await worker.wait(20) == 0
+    assert await bench.status(first) == RunStatus.COMPLETED
+    assert await bench.status(second) == RunStatus.PENDING
+
+
+async def test_without_a_job_a_worker_that_runs_once_ends_after_its_poll(
+    bench: WorkerBench,
+) -> None:
+    async with bench.worker("--run-once", "--poll-timeout", "0.3") as worker:
+        assert await worker.wait(20) == 0
+
+
+async def test_params_are_not_logged(bench: WorkerBench) -> None:
+    async with bench.worker("--log-level", "debug") as worker:
+        for flow in ("greet", "fail", "no-such-flow", "leave"):
+            await bench.ended(await bench.submit(flow, name="s3cr3t"))
+        await bench.settled()
+        assert "run" in worker.log()
+        assert "s3cr3t" not in worker.log()
+
+
+async def test_a_bucket_of_an_earlier_server_does_not_hold_runs_up(bench: WorkerBench) -> None:
+    client = bench.broker.client
+    await ask(client, "$JS.API.STREAM.DELETE.KV_pyoco_runs")
+    config = {
+        "name": "KV_pyoco_runs",
+        "subjects": ["$KV.pyoco_runs.>"],
+        "max_msgs_per_subject": 1,
+        "discard": "new",
+        "allow_rollup_hdrs": True,
+        "deny_delete": True,
+    }
+    await ask(client, "$JS.API.STREAM.CREATE.KV_pyoco_runs", json.dumps(config).encode())
+    async with bench.worker():
+        run_id = await bench.submit("noop")
+        with anyio.fail_after(20):
+            assert (await bench.ended(run_id)).status is RunStatus.COMPLETED
+
+
+async def test_hundreds_of_runs_with_frantic_heartbeats_never_hang(bench: WorkerBench) -> None:
+    frantic = {
+        "PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "0.01",
+        "PYOCO_ACK_PROGRESS_INTERVAL_SEC": "0.01",
+    }
+    # Runs of no time at all, and runs that end while a heartbeat is on its way.
+    runs = [await bench.submit(flow) for _ in range(150) for flow in ("noop", "blink")]
+    async with bench.worker(concurrency=2, env=frantic) as worker:
+        await bench.settled(40)
+        for run_id in runs:
+            ended = await bench.ended(run_id)
+            assert (ended.status, ended.attempt) == (RunStatus.COMPLETED, 1)
+        worker.terminate()
+        assert await worker.wait() == 0

@@ -1,0 +1,27 @@
+from pathlib import Path
+
+from pyoco_protocol.run_lifecycle import RunStatus
+from pyoco_testkit.documents import blocks_in, tables_in
+from pyoco_worker.cli import command
+from worker_bench import WorkerBench
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+async def test_the_flow_of_the_readme_runs(bench: WorkerBench) -> None:
+    (block,) = blocks_in(README)
+    file = bench.directory / block.name
+    file.write_text(block.text, encoding="utf-8")
+    async with bench.worker(flows=f"{file}:resolve"):
+        first = await bench.ended(await bench.submit("hello", name="README"))
+        second = await bench.ended(await bench.submit("hello"))
+        missing = await bench.ended(await bench.submit("goodbye"))
+    assert first.status is second.status is RunStatus.COMPLETED
+    assert first.task_records["shout"].output == "HELLO, README!"
+    assert second.task_records["shout"].output == "HELLO, WORLD!"
+    assert missing.err_id == "ERR-PYOCO-0006"
+
+
+def test_the_table_of_flags_is_that_of_the_command() -> None:
+    documented = [row["flag"] for row in tables_in(README)["Command line"]]
+    assert documented == [*(option.opts[-1] for option in command.params), "--help"]

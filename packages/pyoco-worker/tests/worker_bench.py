@@ -1,0 +1,217 @@
+"""A queue and a store as a gateway would use them, and real workers at the other end."""
+
+import json
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from pyoco_protocol.dead_letters import DeadLetter
+from pyoco_protocol.jetstream.connection import Broker, open_broker
+from pyoco_protocol.jetstream.ensure import ensure_consumer, ensure_topology
+from pyoco_protocol.jetstream.requests import ask
+from pyoco_protocol.jetstream.run_store import RunStore, StoredRun
+from pyoco_protocol.jobs import RunJob
+from pyoco_protocol.settings import BrokerSettings, ConsumerSettings, TopologySettings
+from pyoco_protocol.snapshots import RunSnapshot
+from pyoco_protocol.subjects import Names, work_consumer
+from pyoco_protocol.topology import wanted_consumer, wanted_topology
+from pyoco_testkit.builders import job, snapshot
+from pyoco_testkit.environment import command_path
+from pyoco_testkit.eventually import eventually
+from pyoco_testkit.nats_server import NatsServer
+from pyoco_testkit.processes import ManagedProcess
+
+NAMES = Names()
+
+
+class WorkerBench:
+    """Submits runs as a gateway does, starts workers, and looks at what becomes of it all."""
+
+    def __init__(
+        self, nats: NatsServer, directory: Path, flows: str, *, url: str | None = None
+    ) -> None:
+        self.nats = nats
+        self._url = url or nats.url
+        self.directory = directory
+        self.flows = flows
+        self.ledger = directory / "ledger"
+        self._exits = AsyncExitStack()
+        self._workers = 0
+
+    async def __aenter__(self) -> Self:
+        async def prepare(broker: Broker) -> None:
+            await ensure_topology(broker.client, wanted_topology(TopologySettings()))
+
+        settings = BrokerSettings(nats_url=self._url)
+        self.broker = await self._exits.enter_async_context(
+            open_broker(settings, name="bench", prepare=prepare)
+        )
+        await self.broker.wait_until_up()
+        self.store = RunStore(self.broker, NAMES)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._exits.aclose()
+
+    # --- what a gateway does
+
+    async def admit(self, flow_name: str, **fields: Any) -> RunSnapshot:
+        """Store a run as PENDING, without a job."""
+        stored = snapshot(flow_name=flow_name, **fields)
+        await self.store.create(stored)
+        return stored
+
+    async def queue(
+        self, wanted: RunJob | bytes, *, headers: Mapping[str, str] | None = None
+    ) -> int:
+        """Publish a job, or what is none, and return its sequence."""
+        body = wanted if isinstance(wanted, bytes) else wanted.to_bytes()
+        subject = NAMES.work("default" if isinstance(wanted, bytes) else wanted.tag)
+        answer = await ask(self.broker.client, subject, body, headers=headers)
+        return int(answer["seq"])
+
+    async def submit(self, flow_name: str, tag: str = "default", **params: Any) -> str:
+        """Store a run, publish its job, and return its id."""
+        run = await self.admit(flow_name, params=params, tag=tag)
+        await self.queue(job(run_id=run.run_id, flow_name=flow_name, params=params, tag=tag))
+        return run.run_id
+
+    async def submit_noted(self, flow_name: str, **params: Any) -> str:
+        """Submit a flow that begins by adding a line to the ledger."""
+        return await self.submit(flow_name, ledger=str(self.ledger), **params)
+
+    async def consumer(self, **settings: float) -> None:
+        """Create the queue's consumer as a worker with these settings would."""
+        spec = wanted_consumer("default", NAMES, ConsumerSettings.model_validate(settings))
+        await ensure_consumer(self.broker.client, spec)
+
+    # --- what becomes of it
+
+    async def read(self, run_id: str) -> StoredRun:
+        """Return the run as it stands."""
+        found = await self.store.read(run_id)
+        assert found is not None, f"run {run_id} is not there"
+        return found
+
+    async def status(self, run_id: str) -> str:
+        """Return the status of the run as it stands."""
+        return (await self.read(run_id)).snapshot.status.value
+
+    async def ended(self, run_id: str, timeout: float = 20.0) -> RunSnapshot:
+        """Return the run once it has ended, in whatever way."""
+
+        def is_over(found: StoredRun) -> bool:
+            return found.snapshot.status.is_terminal
+
+        return (await eventually(lambda: self.read(run_id), is_over, timeout)).snapshot
+
+    async def jobs_left(self) -> int:
+        """Return how many jobs the queue holds."""
+        answer = await ask(self.broker.client, f"$JS.API.STREAM.INFO.{NAMES.work_stream}")
+        return int(answer["state"]["messages"])
+
+    async def settled(self, timeout: float = 20.0) -> None:
+        """Return when the queue holds no job any more."""
+        await eventually(self.jobs_left, 0, timeout)
+
+    async def deliveries(self, tag: str = "default") -> int:
+        """Return how many times the queue has handed out a job."""
+        subject = f"$JS.API.CONSUMER.INFO.{NAMES.work_stream}.{work_consumer(tag)}"
+        answer = await ask(self.broker.client, subject)
+        return int(answer["delivered"]["consumer_seq"])
+
+    async def dead_letters(self) -> list[DeadLetter]:
+        """Return all dead letters, the oldest first."""
+        letters: list[DeadLetter] = []
+        sequence = 1
+        while True:
+            request = json.dumps({"seq": sequence, "next_by_subj": NAMES.all_dlq}).encode()
+            subject = f"$JS.API.DIRECT.GET.{NAMES.dlq_stream}"
+            reply = await self.broker.client.request(subject, request, timeout=5)
+            headers = reply.headers or {}
+            if "Nats-Sequence" not in headers:
+                return letters
+            letters.append(DeadLetter.model_validate_json(reply.data))
+            sequence = int(headers["Nats-Sequence"]) + 1
+
+    def executions(self, run_id: str) -> list[int]:
+        """Return under which attempts the run has been executed, by its own account."""
+        if not self.ledger.exists():
+            return []
+        lines = [line.split() for line in self.ledger.read_text(encoding="utf-8").splitlines()]
+        return [int(attempt) for noted, attempt in lines if noted == run_id]
+
+    # --- workers
+
+    def worker_process(
+        self,
+        *arguments: str,
+        flows: str | None = None,
+        concurrency: int = 1,
+        env: Mapping[str, str] | None = None,
+        nats_url: str | None = None,
+    ) -> ManagedProcess:
+        """Return a worker that is not started yet."""
+        self._workers += 1
+        name = f"worker-{self._workers}"
+        command = [
+            *(str(command_path("pyoco-worker")), "--nats-url", nats_url or self._url),
+            *("--worker-id", name, "--concurrency", str(concurrency)),
+            *("--data-dir", str(self.directory / "data")),
+            *("--flow-resolver", flows or self.flows),
+            *arguments,
+        ]
+        return ManagedProcess(name, command, self.directory / name, env)
+
+    @asynccontextmanager
+    async def worker(
+        self,
+        *arguments: str,
+        flows: str | None = None,
+        concurrency: int = 1,
+        env: Mapping[str, str] | None = None,
+        nats_url: str | None = None,
+    ) -> AsyncGenerator[ManagedProcess]:
+        """A worker that takes jobs; leaving the context stops it."""
+        process = self.worker_process(
+            *arguments, flows=flows, concurrency=concurrency, env=env, nats_url=nats_url
+        )
+        async with process:
+            await process.wait_for_log("worker ready")
+            yield process
+
+    def wait_files(self) -> dict[str, str]:
+        """Return the params of a flow that waits: it says when it begins, and is told to go on."""
+        self._workers += 1
+        return {
+            "began": str(self.directory / f"began-{self._workers}"),
+            "until": str(self.directory / f"until-{self._workers}"),
+        }
+
+
+async def began(params: Mapping[str, str], timeout: float = 20.0) -> None:
+    """Return when the flow with these params waits."""
+    await eventually(Path(params["began"]).exists, True, timeout)
+
+
+def let_go_on(params: Mapping[str, str]) -> None:
+    """Let the flow with these params go on."""
+    Path(params["until"]).touch()
+
+
+def names_in(directory: Path) -> set[str]:
+    """Return what lies in a directory."""
+    return {path.name for path in directory.iterdir()}
+
+
+def log_lines(process: ManagedProcess, message: str) -> Sequence[dict[str, Any]]:
+    """Return the log records of a process with this message."""
+    records = [json.loads(line) for line in process.log().splitlines() if line.startswith("{")]
+    return [record for record in records if record.get("message") == message]

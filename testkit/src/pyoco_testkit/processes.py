@@ -1,0 +1,229 @@
+"""Real commands under test: started, watched, stopped, killed, frozen."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import anyio
+import psutil
+
+from pyoco_testkit.environment import clean_environment
+
+TAIL_BYTES: Final = 16_384
+_POLL: Final = 0.005
+
+# Sets PR_SET_PDEATHSIG before the command takes this process over. Done here rather than in
+# `preexec_fn`, which runs Python between fork and exec and is unsafe beside threads.
+_DIE_WITH_PARENT: Final = """
+import ctypes, os, signal, sys
+if ctypes.CDLL(None).prctl(1, signal.SIGKILL) != 0 or os.getppid() != int(sys.argv[1]):
+    os._exit(70)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+class ProcessDiedError(RuntimeError):
+    """The process ended while something was expected of it; carries the end of its log."""
+
+    def __init__(self, name: str, returncode: int, log: str) -> None:
+        super().__init__(f"{name} ended with {returncode}\n{log}")
+        self.returncode = returncode
+
+
+class ManagedProcess:
+    """A command with its own process group and its output in one file.
+
+    It dies with the process that started it, however that one ends. Leaving the context stops
+    it and whatever it started, and keeps the end of its log for the report of a failed test.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str | Path],
+        directory: Path,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        self.name = name
+        self.command = tuple(str(part) for part in command)
+        self.directory = directory
+        self.log_path = directory / f"{name}.log"
+        self._env = clean_environment(env)
+        self._popen: subprocess.Popen[bytes] | None = None
+        self._descendants: set[psutil.Process] = set()
+        self._last_words: str | None = None
+        RECENT.append(self)
+
+    async def __aenter__(self) -> Self:
+        self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        with anyio.CancelScope(shield=True):
+            await self.stop()
+        self._last_words = self.log_tail()
+
+    def start(self) -> None:
+        """Start the command; its log grows on from an earlier start."""
+        if self.is_running:
+            raise RuntimeError(f"{self.name} runs already")
+        self.directory.mkdir(parents=True, exist_ok=True)
+        guard = (
+            [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid())]
+            if sys.platform == "linux"
+            else []
+        )
+        with self.log_path.open("ab") as log:
+            self._popen = subprocess.Popen(
+                [*guard, *self.command],
+                cwd=self.directory,
+                env=self._env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def set_env(self, env: Mapping[str, str]) -> None:
+        """Have the next start see `env` instead of what it was given at first."""
+        self._env = clean_environment(env)
+
+    @property
+    def pid(self) -> int:
+        """The process id of the last start."""
+        return self._started.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """How it ended: minus the signal that killed it; None while it runs."""
+        return self._started.poll()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._popen is not None and self._popen.poll() is None
+
+    def children(self) -> list[psutil.Process]:
+        """All living descendants, the nearest first."""
+        if not self.is_running:
+            return []
+        try:
+            found = psutil.Process(self.pid).children(recursive=True)
+        except psutil.NoSuchProcess:
+            return []
+        self._descendants.update(found)
+        return [child for child in found if _is_alive(child)]
+
+    def send(self, signum: signal.Signals) -> None:
+        """Send a signal to the process itself, not to its children; none if it has ended."""
+        self.children()
+        self._started.send_signal(signum)
+
+    def terminate(self) -> None:
+        """Ask it to stop, as an operator does (SIGTERM)."""
+        self.send(signal.SIGTERM)
+
+    def interrupt(self) -> None:
+        """Ask it to stop, as Ctrl-C does (SIGINT)."""
+        self.send(signal.SIGINT)
+
+    def pause(self) -> None:
+        """Freeze it (SIGSTOP): alive, connected, and deaf."""
+        self.send(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on after `pause`."""
+        self.send(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """End it at once (SIGKILL) and return when it is gone; its children are left to fate."""
+        self.send(signal.SIGKILL)
+        self._started.wait(timeout=10)
+
+    async def wait(self, timeout: float = 10.0) -> int:
+        """Return its exit code once it has ended; raise TimeoutError if it goes on."""
+        with anyio.move_on_after(timeout):
+            while True:
+                if (code := self.returncode) is not None:
+                    return code
+                await anyio.sleep(_POLL)
+        raise TimeoutError(f"{self.name} still runs after {timeout:g} s\n{self.log_tail()}")
+
+    async def stop(self, grace: float = 10.0) -> None:
+        """End it and all it started: politely first, then by force. Harmless when it has ended."""
+        if self._popen is None:
+            return
+        if self.is_running:
+            self.terminate()
+            self.resume()
+            try:
+                await self.wait(grace)
+            except TimeoutError:
+                self.kill()
+        await self._end_descendants()
+
+    async def wait_for_log(self, text: str, timeout: float = 20.0) -> None:
+        """Return when `text` stands in the log; raise if the process ends before."""
+        deadline = time.monotonic() + timeout
+        while text not in self.log():
+            self.check_alive()
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{self.name} never logged {text!r}\n{self.log_tail()}")
+            await anyio.sleep(_POLL)
+
+    def check_alive(self) -> None:
+        """Raise ProcessDiedError if it has ended."""
+        if (code := self.returncode) is not None:
+            raise ProcessDiedError(self.name, code, self.log_tail())
+
+    def log(self) -> str:
+        """All it has written so far."""
+        if not self.log_path.exists():
+            return ""
+        return self.log_path.read_text(encoding="utf-8", errors="replace")
+
+    def log_tail(self) -> str:
+        """The end of what it has written, also after its directory is gone."""
+        if not self.log_path.exists():
+            return self._last_words or ""
+        with self.log_path.open("rb") as log:
+            log.seek(max(self.log_path.stat().st_size - TAIL_BYTES, 0))
+            return log.read().decode(errors="replace")
+
+    async def _end_descendants(self) -> None:
+        for child in self._descendants:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                child.kill()
+        # Not `psutil.wait_procs`: orphans stay zombies for as long as process 1 likes.
+        while any(_is_alive(child) for child in self._descendants):
+            await anyio.sleep(_POLL)
+        self._descendants.clear()
+
+    @property
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._popen is None:
+            raise RuntimeError(f"{self.name} was not started")
+        return self._popen
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+# Every process of the test that runs now; the pytest plugin empties it before each test.
+RECENT: Final[list[ManagedProcess]] = []

@@ -1,0 +1,47 @@
+"""Builders and strategies give what the protocol accepts."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+
+from pyoco_protocol.ids import FlowName, Tag
+from pyoco_protocol.jobs import RunJob
+from pyoco_protocol.problems import InvalidJobError
+from pyoco_protocol.run_lifecycle import RunStatus
+from pyoco_protocol.snapshots import RunSnapshot
+from pyoco_testkit import builders, strategies
+
+
+def test_a_builder_sets_what_the_test_names() -> None:
+    assert builders.snapshot(status="RUNNING", attempt=2).attempt == 2
+    assert builders.snapshot().status is RunStatus.PENDING
+    assert builders.job(tag="gpu").tag == "gpu"
+
+
+def test_two_built_runs_are_two_runs() -> None:
+    assert builders.job().run_id != builders.job().run_id
+
+
+def test_a_field_can_be_taken_away() -> None:
+    broken = builders.job_json(flow_name=None)
+    assert "flow_name" not in broken
+    with pytest.raises(InvalidJobError):
+        RunJob.from_bytes(str(broken).encode())
+
+
+@given(strategies.jobs)
+def test_any_job_survives_the_wire(job: RunJob) -> None:
+    assert RunJob.from_bytes(job.to_bytes()) == job
+
+
+@given(strategies.snapshots(status=st.just("FAILED")))
+def test_any_snapshot_survives_the_bucket(snapshot: RunSnapshot) -> None:
+    assert snapshot.status is RunStatus.FAILED
+    assert RunSnapshot.from_bytes(snapshot.to_bytes()) == snapshot
+
+
+@given(strategies.tags, strategies.flow_names)
+def test_names_are_as_the_protocol_wants_them(tag: str, flow_name: str) -> None:
+    TypeAdapter(Tag).validate_python(tag)
+    TypeAdapter(FlowName).validate_python(flow_name)

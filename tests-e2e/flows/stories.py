@@ -1,0 +1,136 @@
+"""The flows that the end-to-end tests run."""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pyoco import task
+from pyoco.core.models import Flow
+
+
+def resolve(flow_name: str) -> Flow:
+    """Return a new flow of this name; KeyError for one that is not here."""
+    flow = Flow(name=flow_name)
+    for step in STORIES[flow_name]:
+        # A task collects the edges of every flow it is put into, so each flow gets its own.
+        flow >> task(step)
+    return flow
+
+
+def noop() -> None:
+    """Do nothing."""
+
+
+def greet(ctx: Any) -> str:
+    """Return a greeting for the param `name`."""
+    return f"Hello, {ctx.params.get('name', 'world')}!"
+
+
+def shout(greet: str) -> str:
+    """Return what the step before returned, louder."""
+    return greet.upper()
+
+
+def fail() -> None:
+    """Raise."""
+    raise ValueError("the shop is closed")
+
+
+def nap(ctx: Any) -> str:
+    """Sleep for the param `seconds`, or until cancelled."""
+    until = time.monotonic() + float(ctx.params.get("seconds", 1))
+    while time.monotonic() < until and not ctx.is_cancelled:
+        time.sleep(0.01)
+    return "rested"
+
+
+def deaf(ctx: Any) -> None:
+    """Sleep and never look whether anybody wants us to stop."""
+    time.sleep(float(ctx.params.get("seconds", 60)))
+
+
+def leave(ctx: Any) -> None:
+    """End the process."""
+    os._exit(int(ctx.params.get("code", 3)))
+
+
+def crash() -> None:
+    """Read where nothing is."""
+    ctypes.string_at(0)
+
+
+def ledger(ctx: Any) -> None:
+    """Add a line to the file `ledger`: who did it, and under which attempt."""
+    line = f"{os.environ['PYOCO_RUN_ID']} {os.environ['PYOCO_ATTEMPT']} {os.getpid()}\n"
+    with Path(ctx.params["ledger"]).open("a", encoding="utf-8") as file:
+        file.write(line)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def large(ctx: Any) -> str:
+    """Return a text of `bytes` bytes."""
+    return "x" * int(ctx.params.get("bytes", 2 * 1024 * 1024))
+
+
+def surroundings() -> dict[str, Any]:
+    """Return what a flow can see: where it works, what it knows of its worker."""
+    Path("note.txt").write_text("left behind", encoding="utf-8")
+    return {
+        "cwd": str(Path.cwd()),
+        "files": sorted(path.name for path in Path.cwd().iterdir()),
+        "environment": dict(os.environ),
+    }
+
+
+def grandchild() -> int:
+    """Start a process that would outlive us."""
+    sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    return sleeper.pid
+
+
+def busy(ctx: Any) -> int:
+    """Compute in Python for the param `seconds`."""
+    until = time.monotonic() + float(ctx.params["seconds"])
+    rounds = 0
+    while time.monotonic() < until:
+        rounds += 1
+    return rounds
+
+
+def greedy() -> bool:
+    """Hold the interpreter lock for seconds on end: one long multiplication."""
+    number: int = 9**9**7
+    return number > 1
+
+
+def poison() -> None:
+    """Kill the worker, as one that runs out of memory is killed."""
+    os.kill(os.getppid(), signal.SIGKILL)
+
+
+STORIES: dict[str, tuple[Callable[..., object], ...]] = {
+    "noop": (noop,),
+    "greet": (greet, shout),
+    "fail": (greet, fail, shout),
+    "nap": (nap,),
+    "deaf": (deaf,),
+    "leave": (leave,),
+    "crash": (crash,),
+    "ledger": (ledger,),
+    "ledger-nap": (ledger, nap),
+    "nap-ledger": (nap, ledger),
+    "large": (large,),
+    "busy": (ledger, busy),
+    "greedy": (ledger, greedy),
+    "poison": (poison,),
+    "surroundings": (surroundings,),
+    "grandchild": (grandchild, nap),
+    "日本語のフロー": (greet, shout),
+}

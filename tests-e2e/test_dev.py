@@ -1,0 +1,112 @@
+"""The one command that runs the product, as a stranger meets it."""
+
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from pyoco_testkit.environment import command_path
+from pyoco_testkit.eventually import eventually
+from pyoco_testkit.processes import ManagedProcess
+from pyoco_testkit.stack import StackClient, free_port
+
+
+@dataclass(frozen=True)
+class Dev:
+    """A running `pyoco-server dev`."""
+
+    process: ManagedProcess
+    client: StackClient
+
+
+def command(directory: Path, port: int, *further: str) -> ManagedProcess:
+    return ManagedProcess(
+        # Each start has a log of its own: the one before said that it was ready, too.
+        f"dev-{port}",
+        [
+            *(command_path("pyoco-server"), "dev", "--port", str(port)),
+            *("--nats-port", str(free_port()), "--concurrency", "2", *further),
+            *("--data-dir", directory / "data"),
+        ],
+        directory,
+    )
+
+
+@asynccontextmanager
+async def running_dev(directory: Path, *further: str) -> AsyncGenerator[Dev]:
+    port = free_port()
+    async with command(directory, port, *further) as process:
+        await process.wait_for_log("is ready", 30)
+        client = StackClient(f"http://127.0.0.1:{port}")
+        async with client.http:
+            yield Dev(process, client)
+
+
+async def test_the_demo_flows_do_what_they_are_there_for(tmp_path: Path) -> None:
+    async with running_dev(tmp_path) as dev:
+        hello = await dev.client.submit("hello", params={"name": "太郎"})
+        broken = await dev.client.submit("broken")
+        greeted = await dev.client.wait(hello, include=["records"])
+        failed = await dev.client.wait(broken)
+        long_run = await dev.client.submit("countdown", params={"seconds": 600})
+        await eventually(lambda: dev.client.status(long_run), "RUNNING")
+        await dev.client.cancel(long_run)
+        cancelled = await dev.client.wait(long_run)
+    assert greeted["status"] == "COMPLETED"
+    assert len(greeted["tasks"]) > 1
+    assert "太郎" in str(greeted["task_records"])
+    assert (failed["status"], cancelled["status"]) == ("FAILED", "CANCELLED")
+
+
+async def test_ctrl_c_leaves_nothing_behind_and_the_runs_are_there_again(tmp_path: Path) -> None:
+    async with running_dev(tmp_path) as dev:
+        run_id = await dev.client.submit("hello")
+        ended = await dev.client.wait(run_id)
+        family = dev.process.children()
+        assert {"nats-server"} <= {each.name() for each in family}
+        dev.process.interrupt()
+        assert await dev.process.wait(20) == 130
+    assert [each for each in family if each.is_running() and each.status() != "zombie"] == []
+    async with running_dev(tmp_path) as dev:
+        assert (await dev.client.get(run_id))["end_time"] == ended["end_time"]
+    async with running_dev(tmp_path, "--clean") as dev:
+        assert (await dev.client.http.get(f"/runs/{run_id}")).status_code == 404
+
+
+async def test_a_killed_command_takes_its_broker_and_worker_along(tmp_path: Path) -> None:
+    async with running_dev(tmp_path) as dev:
+        family = dev.process.children()
+        dev.process.kill()
+
+        def alive() -> list[psutil.Process]:
+            return [each for each in family if each.is_running() and each.status() != "zombie"]
+
+        await eventually(alive, [], 15)
+
+
+async def test_a_worker_that_dies_is_started_again(tmp_path: Path) -> None:
+    async with running_dev(tmp_path) as dev:
+        workers = [
+            each for each in dev.process.children() if "pyoco_worker" in " ".join(each.cmdline())
+        ]
+        for each in workers:
+            if "pyoco_worker.child" not in each.cmdline():
+                each.kill()
+        run_id = await dev.client.submit("hello")
+        assert (await dev.client.wait(run_id, timeout=30))["status"] == "COMPLETED"
+
+
+async def test_a_busy_port_is_named_with_the_flag_that_changes_it(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        async with command(tmp_path, port) as process:
+            assert await process.wait(20) == 1
+            said = process.log_path.read_text(encoding="utf-8")
+    assert str(port) in said
+    assert "--port" in said
+    assert "ERR-PYOCO-0112" in said
