@@ -15,6 +15,7 @@ from pyoco_gateway.environment import GatewaySettings
 from pyoco_gateway.error_responses import LastResort, add_error_handlers
 from pyoco_gateway.job_queue import JobQueue
 from pyoco_gateway.preparation import Preparation
+from pyoco_gateway.read_model.run_feed import RunFeed
 from pyoco_gateway.reaper.loop import Reaper
 from pyoco_gateway.reaper.parked import ParkedJobReaper
 from pyoco_gateway.reaper.rules import Patience
@@ -80,7 +81,9 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
                 retention_sec=retention_sec,
             )
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(BucketWatch(broker, topology.names.runs_bucket, in_sight).run)
+                # Everybody who looks at all runs stands behind this one watch.
+                feed = RunFeed([in_sight])
+                tasks.start_soon(BucketWatch(broker, topology.names.runs_bucket, feed).run)
                 tasks.start_soon(reaper.run)
                 tasks.start_soon(parked.run)
                 yield {

@@ -11,6 +11,7 @@ import anyio
 import pytest
 
 from pyoco_gateway.job_queue import JobQueue
+from pyoco_gateway.read_model.run_feed import RunFeed
 from pyoco_gateway.reaper import loop
 from pyoco_gateway.reaper.loop import Reaper
 from pyoco_gateway.reaper.rules import Act, Patience
@@ -66,7 +67,7 @@ async def reaping(
             default_tag="default",
             is_confirmed=is_confirmed,
         )
-        tasks.start_soon(BucketWatch(broker, NAMES.runs_bucket, runs).run)
+        tasks.start_soon(BucketWatch(broker, NAMES.runs_bucket, RunFeed([runs])).run)
         tasks.start_soon(reaper.run)
         yield reaper
         tasks.cancel_scope.cancel()

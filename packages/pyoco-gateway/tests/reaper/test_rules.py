@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyoco_gateway.read_model.run_outline import RunOutline
 from pyoco_gateway.reaper.rules import (
     Act,
-    Outline,
     Patience,
     Sight,
     due,
@@ -35,8 +35,8 @@ patiences = st.builds(
 living = st.sampled_from([status for status in RunStatus if not status.is_terminal])
 
 
-def outline(**fields: Any) -> Outline:
-    return Outline.model_validate(snapshot_json(**fields))
+def outline(**fields: Any) -> RunOutline:
+    return RunOutline.model_validate(snapshot_json(**fields))
 
 
 def seen(now: float = 100.0, before: Sight | None = None, **fields: Any) -> Sight:
@@ -201,7 +201,7 @@ def test_a_cancel_is_always_due_within_its_bound_whatever_else_happens(
 
 @given(histories(), outlines, seconds)
 def test_when_a_cancel_was_seen_first_is_never_forgotten(
-    history: tuple[Sight, float], after: Outline, pause: float
+    history: tuple[Sight, float], after: RunOutline, pause: float
 ) -> None:
     sight, now = history
     later = sighted(sight, after, sight.revision + 1, now + pause)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from pyoco_gateway.read_model.run_feed import RunFeed
 from pyoco_gateway.reaper.rules import Act, Patience
 from pyoco_gateway.reaper.runs_in_sight import RunsInSight
 from pyoco_protocol.ids import new_run_id
@@ -20,6 +21,7 @@ class Sights(RunsInSight):
     def __init__(self) -> None:
         self.now = 1000.0
         self.revision = 0
+        self.feed = RunFeed([self])
         super().__init__(PATIENCE, clock=lambda: self.now)
 
     def hear(self, run_id: str, **fields: Any) -> int:
@@ -29,7 +31,7 @@ class Sights(RunsInSight):
 
     def tell(self, key: str, value: bytes | None) -> None:
         self.revision += 1
-        self.on_entry(Entry(key, self.revision, value, written_at=0.0, pending=0))
+        self.feed.on_entry(Entry(key, self.revision, value, written_at=0.0, pending=0))
 
     def take(self) -> list[tuple[str, Act]]:
         return [(sight.run_id, act) for act in Act for sight in self.take_due(act)]
@@ -122,7 +124,7 @@ def test_what_cannot_be_read_is_counted_and_passed_over(
     sights.tell(run_id, value)
     sights.now += 10
     assert sights.take() == [(other, Act.HAND_OVER)]
-    assert (sights.unreadable, len(sights)) == (1, 1)
+    assert (sights.feed.unreadable, len(sights)) == (1, 1)
 
 
 def test_a_record_under_the_id_of_another_run_does_not_hide_that_one(
@@ -132,7 +134,7 @@ def test_a_record_under_the_id_of_another_run_does_not_hide_that_one(
     sights.tell(new_run_id(), json.dumps(snapshot_json(run_id=run_id, status="PENDING")).encode())
     sights.now += 10
     assert sights.take() == [(run_id, Act.HAND_OVER)]
-    assert sights.unreadable == 1
+    assert sights.feed.unreadable == 1
 
 
 def test_another_bucket_begins_with_nothing(sights: Sights, run_id: str) -> None:

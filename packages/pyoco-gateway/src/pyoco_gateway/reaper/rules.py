@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from pyoco_gateway.read_model.run_outline import RunOutline
 from pyoco_protocol.run_lifecycle import RunStatus
-from pyoco_protocol.wire import WireModel
 
 
 class Act(StrEnum):
@@ -49,23 +49,7 @@ class Sight:
     cancel_seen: float | None
 
 
-class Outline(WireModel):
-    """What of a run's record the rules look at; the rest need not be understood."""
-
-    run_id: str
-    status: RunStatus
-    instance_id: str | None = None
-    worker_id: str | None = None
-    cancel_requested_at: float | None = None
-    queued_again_at: float | None = None
-
-    @property
-    def is_cancel_requested(self) -> bool:
-        """Whether a cancel is recorded."""
-        return self.cancel_requested_at is not None or self.status is RunStatus.CANCELLING
-
-
-def sighted(before: Sight | None, snapshot: Outline, revision: int, now: float) -> Sight | None:
+def sighted(before: Sight | None, snapshot: RunOutline, revision: int, now: float) -> Sight | None:
     """Return how the run is seen now; None for one that is over."""
     if snapshot.status.is_terminal:
         return None

@@ -1,24 +1,18 @@
 """All runs that are not over, as the watch tells of them, and which of them is due next."""
 
 import heapq
-import logging
 import time
 from collections.abc import Callable, Iterator
 
-from pydantic import ValidationError
-
+from pyoco_gateway.read_model.run_feed import RunChange
 from pyoco_gateway.reaper.rules import (
     Act,
-    Outline,
     Patience,
     Sight,
     due,
     not_blamed_for_silence,
     sighted,
 )
-from pyoco_protocol.jetstream.bucket_watch import Entry
-
-_log = logging.getLogger(__name__)
 
 
 class RunsInSight:
@@ -31,27 +25,16 @@ class RunsInSight:
         # One for each act, so that many runs that wait for one do not hold up those that wait for
         # another. Entries are never taken out; one that no longer fits its run is passed over.
         self._queues: dict[Act, list[tuple[float, str, int]]] = {act: [] for act in Act}
-        self.unreadable = 0
 
     def __len__(self) -> int:
         return len(self._sights)
 
-    def on_entry(self, entry: Entry) -> None:
+    def on_change(self, change: RunChange) -> None:
         """Take note of a change."""
-        before = self._sights.pop(entry.key, None)
-        if entry.value is None:
+        before = self._sights.pop(change.run_id, None)
+        if change.outline is None:
             return
-        outline: Outline | None
-        try:
-            outline = Outline.model_validate_json(entry.value)
-        except ValidationError:
-            outline = None
-        # A record under the id of another run would stand in that one's place here.
-        if outline is None or outline.run_id != entry.key:
-            self.unreadable += 1
-            _log.warning("run record cannot be read", extra={"run_id": entry.key})
-            return
-        sight = sighted(before, outline, entry.revision, self._clock())
+        sight = sighted(before, change.outline, change.revision, self._clock())
         if sight is not None:
             self._keep(sight)
 

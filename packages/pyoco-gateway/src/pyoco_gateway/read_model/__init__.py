@@ -1,0 +1,1 @@
+"""What the gateway knows of all runs without asking: fed by one watch, read by every list."""
