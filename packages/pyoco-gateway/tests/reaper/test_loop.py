@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from itertools import count
 from typing import Any
 
 import anyio
@@ -319,7 +320,7 @@ async def test_a_gateway_that_was_frozen_blames_nobody_for_it(
     nats_server: NatsServer, runs: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loop, "_FROZEN_SEC", 0.5)
-    moments = iter([0.0, 600.0])
+    minutes = count(step=600.0)
     run = owned(status="RUNNING")
     await runs.create(run)
     async with reaping(nats_server.url, Patience(HOUR, heartbeat=HOUR)) as reaper:
@@ -327,7 +328,7 @@ async def test_a_gateway_that_was_frozen_blames_nobody_for_it(
         heard: list[str] = []
         monkeypatch.setattr(reaper.runs, "on_resumed", lambda: heard.append("resumed"))
         # Between two looks at the clock ten minutes pass, as they do for a process that is stopped.
-        monkeypatch.setattr(loop, "time", _Clock(lambda: next(moments, None) or time.monotonic()))
+        monkeypatch.setattr(loop, "time", _Clock(lambda: time.monotonic() + next(minutes)))
         await eventually(lambda: heard[:1], ["resumed"])
     assert reaper.acts[Act.HAND_OVER] == 0
 
