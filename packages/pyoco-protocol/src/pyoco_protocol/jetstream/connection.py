@@ -184,7 +184,9 @@ class Broker:
         with anyio.move_on_after(_CLOSE_TIMEOUT_SEC, shield=True):
             try:
                 await self.client.close()
-            except (nats.errors.Error, OSError) as error:
+            # TypeError: what asyncio of 3.12 and later makes of words that the library still has
+            # for a connection that is lost.
+            except (nats.errors.Error, OSError, TypeError) as error:
                 _log.debug("broker connection closed uncleanly", extra={"reason": str(error)})
 
 
