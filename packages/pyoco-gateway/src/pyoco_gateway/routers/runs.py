@@ -80,8 +80,7 @@ async def post_run(request: Request) -> Response:
     accepted = RunAccepted(
         run_id=submitted.run.run_id,
         status=submitted.run.status,
-        # A run of before may be long over: nobody knows whether it waits.
-        warnings=() if submitted.replayed else _warnings(request, submitted.run),
+        warnings=_warnings(request, submitted.run) if submitted.is_waiting else (),
     )
     return Response(
         accepted.model_dump_json(exclude_defaults=True),
