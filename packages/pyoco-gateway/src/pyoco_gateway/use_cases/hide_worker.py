@@ -1,11 +1,13 @@
 """Hides a worker from lists, or shows it again."""
 
 import json
+import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+import anyio
 from pydantic import ValidationError
 
 from pyoco_gateway.read_model.worker_directory import WorkerDirectory
@@ -19,6 +21,7 @@ from pyoco_protocol.workers import WorkerRecord
 
 # A worker writes twice a second at most; whoever loses this often meets something else.
 _TRIES: Final = 100
+_PAUSE_SEC: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,8 @@ class HideWorker:
             try:
                 revision = await self.bucket.replace(worker_id, changed, found.revision)
             except ConflictError:
+                # Not in step with whoever writes there: it could be first for ever.
+                await anyio.sleep(random.uniform(0, _PAUSE_SEC))  # noqa: S311 - no secret
                 continue
             return self._noted(worker_id, changed, revision, hidden)
         raise BrokerUnavailableError(f"the record of worker {worker_id} does not keep still")
