@@ -78,6 +78,10 @@ async def test_a_worker_that_stopped_serves_nobody(gateway: httpx.AsyncClient, s
     await eventually(lambda: warned(gateway), True)
 
 
+async def status_of_queues(gateway: httpx.AsyncClient) -> int:
+    return (await gateway.get("/queues")).status_code
+
+
 async def warned(gateway: httpx.AsyncClient) -> bool:
     return "warnings" in await submit(gateway)
 
@@ -115,10 +119,6 @@ async def test_without_its_broker_the_gateway_does_not_say_that_nothing_waits(
 ) -> None:
     async with start_gateway(nats_server.url) as gateway:
         nats_server.kill()
-
-        async def status() -> int:
-            return (await gateway.get("/queues")).status_code
-
-        await eventually(status, 503)
+        await eventually(lambda: status_of_queues(gateway), 503)
         answer = await gateway.get("/queues")
         assert answer.json()["err_id"] == "ERR-PYOCO-0003"

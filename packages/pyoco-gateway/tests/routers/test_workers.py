@@ -143,10 +143,7 @@ async def test_a_worker_that_falls_silent_is_shown_as_disconnected(
         await eventually(lambda: listed(gateway, state="DISCONNECTED"), ["silent"])
         assert await listed(gateway) == []
         assert await listed(gateway, state="STOPPED_GRACEFUL") == ["stopped"]
-    stored = json.loads(
-        (await store.js.get_last_msg("KV_pyoco_workers", "$KV.pyoco_workers.silent")).data
-    )
-    assert stored["state"] == "IDLE"
+    assert (await stored_record(store, "silent"))["state"] == "IDLE"
 
 
 async def test_a_record_that_cannot_be_read_is_passed_over(
