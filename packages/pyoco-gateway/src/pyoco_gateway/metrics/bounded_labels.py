@@ -3,7 +3,7 @@
 from typing import Final
 
 OTHER: Final = "other"
-MAX_VALUES: Final = 200
+MAX_VALUES: Final = 100
 
 
 class BoundedLabels:

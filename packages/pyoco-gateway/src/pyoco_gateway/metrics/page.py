@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import anyio.to_thread
 from prometheus_client import (
     CollectorRegistry,
     PlatformCollector,
@@ -59,7 +60,10 @@ class MetricsPage:
         except (BrokerUnavailableError, BrokerTooOldError):
             # Said on the page, by `pyoco_broker_connected`.
             levels = None
-        return generate_latest(_Page(self.registry, list(self._families(levels))))
+        page = _Page(self.registry, list(self._families(levels)))
+        # Thousands of lines, where there are many flows: others need not wait for that. All
+        # that changes meanwhile has a lock of its own; the rest was asked for here.
+        return await anyio.to_thread.run_sync(generate_latest, page)
 
     def _families(self, levels: Levels | None) -> Iterator[Metric]:
         is_up = self.broker.is_up
