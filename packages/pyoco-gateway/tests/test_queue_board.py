@@ -1,12 +1,15 @@
-"""Who could take what waits."""
+"""Who could take what waits, and what becomes of those who ask."""
 
 from typing import Any
 
+import anyio
+import httpx
 import pytest
 
 from pyoco_gateway.queue_board import NO_WORKER, queue_views
 from pyoco_protocol.jetstream.queue_state import QueueState
 from pyoco_protocol.workers import WorkerRecord, WorkerState
+from pyoco_testkit.nats_server import NatsServer
 
 
 def worker(*tags: str, **fields: Any) -> WorkerRecord:
@@ -56,3 +59,25 @@ def test_work_that_nobody_can_take_is_warned_of(
 def test_free_slots_are_those_that_no_run_is_in(said: dict[str, Any], free: int) -> None:
     (view,) = queue_views([], [worker("a", **said)])
     assert view.free_slots == free
+
+
+async def test_a_broker_that_does_not_answer_holds_up_neither_the_page_nor_those_who_wait(
+    nats_server: NatsServer, start_gateway: Any
+) -> None:
+    async with start_gateway(nats_server.url) as gateway:
+        nats_server.pause()
+        answers: list[httpx.Response] = []
+
+        async def ask(path: str) -> None:
+            answers.append(await gateway.get(path))
+
+        # One after the other they would take longer than a caller waits.
+        async with anyio.create_task_group() as tasks:
+            for path in ("/metrics", *["/queues"] * 20):
+                tasks.start_soon(ask, path)
+        nats_server.resume()
+    statuses = sorted(each.status_code for each in answers)
+    assert statuses == [200] + [503] * 20
+    (page,) = [each.text for each in answers if each.status_code == 200]
+    assert "pyoco_queue_pending" not in page
+    assert "pyoco_http_request_duration_seconds" in page

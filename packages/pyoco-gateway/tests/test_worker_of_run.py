@@ -67,3 +67,16 @@ async def test_a_run_that_nobody_has_says_nothing_of_a_worker(
     await enter(store)
     await put_run(store)
     assert await said(gateway) == [None, None, None, None]
+
+
+async def test_what_is_said_of_the_worker_costs_no_request(
+    gateway: httpx.AsyncClient, store: Any
+) -> None:
+    await put_run(store, worker_id="w1", instance_id="i1")
+    beat = await enter(store)
+    await eventually(lambda: said(gateway), ["w1", True, beat, ["cpu", "gpu"]])
+    before = int((await store.js.account_info()).api.total)
+    for _ in range(20):
+        await said(gateway)
+    # One for each read of the run, and a few of those who run in the background.
+    assert int((await store.js.account_info()).api.total) - before < 35

@@ -1,6 +1,6 @@
 """Who works and what waits: the parts of the gateway that look after the fleet."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,7 +62,7 @@ class Fleet:
     def start(self, tasks: TaskGroup) -> None:
         """Set going what goes on by itself."""
         tasks.start_soon(self.watch.run)
-        tasks.start_soon(self.workers.run)
+        tasks.start_soon(self.workers.run, self.watch)
         tasks.start_soon(self.records.run)
 
     def page(
@@ -72,8 +72,10 @@ class Fleet:
         feed: RunFeed,
         reaper: Reaper,
         parked: ParkedJobReaper,
+        *,
+        sse_clients: Callable[[], float] | None = None,
     ) -> MetricsPage:
-        """Return the page of metrics."""
+        """Return the page of metrics; without `sse_clients` where there are no event streams."""
 
         def actions() -> Mapping[str, int]:
             return {
@@ -91,6 +93,7 @@ class Fleet:
             reaper_actions=actions,
             unreadable_runs=lambda: feed.unreadable,
             index_lag=lambda: self.run_metrics.behind,
+            sse_clients=sse_clients,
         )
 
     def state(self) -> dict[str, Any]:

@@ -181,6 +181,21 @@ async def test_nobody_is_disconnected_by_an_outage_of_the_broker(
         await eventually(lambda: listed(gateway, state="DISCONNECTED"), ["w1"])
 
 
+async def test_nobody_is_disconnected_by_a_broker_that_is_frozen(
+    nats_server: NatsServer, start_gateway: Any, store: Any
+) -> None:
+    env = {**QUICK, "PYOCO_WORKER_DISCONNECT_TIMEOUT_SEC": "2.5"}
+    async with start_gateway(nats_server.url, **env) as gateway:
+        await enter(store, "w1")
+        await eventually(lambda: listed(gateway), ["w1"])
+        nats_server.pause()
+        # Longer than the timeout, and not as long as it takes to lose the connection.
+        await anyio.sleep(3)
+        assert await listed(gateway, state="DISCONNECTED") == []
+        nats_server.resume()
+        await eventually(lambda: listed(gateway, state="DISCONNECTED"), ["w1"])
+
+
 async def status_of(gateway: httpx.AsyncClient, path: str) -> int:
     return (await gateway.get(path)).status_code
 

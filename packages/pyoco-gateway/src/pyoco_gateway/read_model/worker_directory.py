@@ -16,7 +16,7 @@ from pyoco_gateway.read_model.worker_sightings import (
     sighted,
 )
 from pyoco_protocol.http_bodies import WorkerView
-from pyoco_protocol.jetstream.bucket_watch import Entry
+from pyoco_protocol.jetstream.bucket_watch import BucketWatch, Entry
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.problems import BrokerUnavailableError
 from pyoco_protocol.snapshots import RunSnapshot
@@ -97,8 +97,8 @@ class WorkerDirectory:
 
     # --- who falls silent
 
-    async def run(self) -> None:
-        """Notice who falls silent, until cancelled."""
+    async def run(self, watch: BucketWatch) -> None:
+        """Notice who falls silent, until cancelled; `watch` is what tells us of them."""
         step = min(_STEP_SEC, self._timeout / 4)
         connection = self._broker.connections
         while True:
@@ -111,7 +111,8 @@ class WorkerDirectory:
             ):
                 connection = self._broker.connections
                 self._forgive()
-            if self.is_current:
+            # A broker that is frozen is connected for a while yet.
+            if self.is_current and watch.is_hearing:
                 self.judge()
 
     def judge(self) -> None:
