@@ -44,12 +44,16 @@ async def gateway_at(
 
 
 async def uses_broker(http: httpx.AsyncClient, timeout: float = 10.0) -> None:
-    """Return when the gateway reaches its broker: a run that is not there is 404, not 503."""
+    """Return when the gateway reaches its broker: a run that is not there is 404, not 503.
 
-    async def status() -> int:
-        return (await http.get(f"/runs/{new_run_id()}")).status_code
+    And when it has read who works: until then it cannot warn that nobody does.
+    """
 
-    await eventually(status, httpx.codes.NOT_FOUND, timeout)
+    async def status(path: str) -> int:
+        return (await http.get(path)).status_code
+
+    await eventually(lambda: status(f"/runs/{new_run_id()}"), httpx.codes.NOT_FOUND, timeout)
+    await eventually(lambda: status("/workers"), httpx.codes.OK, timeout)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,11 @@ async def test_a_submitted_run_is_stored_and_queued_once(
 
     assert answer.status_code == 200
     run_id = answer.json()["run_id"]
-    assert answer.json() == {"run_id": run_id, "status": "PENDING"}
+    assert answer.json() == {
+        "run_id": run_id,
+        "status": "PENDING",
+        "warnings": ["no worker carries tag default; the run waits until one does"],
+    }
     assert is_run_id(run_id)
     (record,) = (await store.runs()).values()
     assert (record["run_id"], record["status"], record["params"]) == (run_id, "PENDING", params)

@@ -4,9 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_protocol.workers import WorkerRecord, WorkerState, shown_state
-
-TIMEOUT = 20.0
+from pyoco_protocol.workers import (
+    FORGET_AFTER_SEC,
+    WorkerRecord,
+    WorkerState,
+    is_forgotten,
+    shown_state,
+)
 
 
 def record(state: WorkerState, last_seen_at: float) -> WorkerRecord:
@@ -19,19 +23,20 @@ def record(state: WorkerState, last_seen_at: float) -> WorkerRecord:
 
 
 @pytest.mark.parametrize("state", [WorkerState.RUNNING, WorkerState.IDLE])
-def test_a_worker_that_falls_silent_is_shown_as_disconnected(state: WorkerState) -> None:
+def test_a_worker_that_is_lost_is_shown_as_disconnected(state: WorkerState) -> None:
     worker = record(state, last_seen_at=100.0)
-    assert shown_state(worker, now=120.0, disconnect_timeout_sec=TIMEOUT) is state
-    assert (
-        shown_state(worker, now=120.1, disconnect_timeout_sec=TIMEOUT) is WorkerState.DISCONNECTED
-    )
+    assert shown_state(worker, is_lost=False) is state
+    assert shown_state(worker, is_lost=True) is WorkerState.DISCONNECTED
 
 
-@given(st.floats(0, 1e9), st.floats(0, 1e9))
-def test_a_graceful_stop_stands_however_long_ago(seen: float, now: float) -> None:
-    stopped = record(WorkerState.STOPPED_GRACEFUL, last_seen_at=seen)
-    shown = shown_state(stopped, now=now, disconnect_timeout_sec=TIMEOUT)
-    assert shown is WorkerState.STOPPED_GRACEFUL
+def test_a_graceful_stop_stands_however_long_ago() -> None:
+    stopped = record(WorkerState.STOPPED_GRACEFUL, last_seen_at=1.0)
+    assert shown_state(stopped, is_lost=True) is WorkerState.STOPPED_GRACEFUL
+
+
+@given(st.sampled_from(WorkerState), st.floats(0, 1e9))
+def test_a_live_worker_is_never_forgotten(state: WorkerState, gone: float) -> None:
+    assert is_forgotten(state, gone_sec=gone) == (not state.is_alive and gone > FORGET_AFTER_SEC)
 
 
 def test_what_is_not_known_is_left_out_of_the_registry() -> None:

@@ -22,6 +22,8 @@ from pyoco_testkit.processes import ManagedProcess
 
 START_TIMEOUT: Final = 30.0
 TERMINAL: Final = frozenset({"COMPLETED", "FAILED", "CANCELLED"})
+# What is said of a run's worker beside its snapshot; it moves on when the run is long over.
+OF_THE_WORKER: Final = frozenset({"worker_alive", "worker_heartbeat_at", "worker_tags"})
 
 
 class StackClient:
@@ -44,7 +46,8 @@ class StackClient:
     async def get(self, run_id: str, *, include: Sequence[str] = ()) -> dict[str, Any]:
         """Return the snapshot of a run; `include=["records"]` adds its task records."""
         answer = await self.http.get(f"/runs/{run_id}", params={"include": list(include)})
-        return _expect_ok(answer)
+        run = _expect_ok(answer)
+        return {name: value for name, value in run.items() if name not in OF_THE_WORKER}
 
     async def status(self, run_id: str) -> str:
         """Return the status of a run."""

@@ -61,6 +61,17 @@ def test_submit_prints_the_answer_and_nothing_else_on_stdout(
     assert json.loads(gateway.requests[0].body) == {"flow_name": "hello", "params": {"n": 3}}
 
 
+def test_submit_prints_what_the_gateway_warns_of_beside_the_answer(
+    gateway: Gateway, capsys: Output
+) -> None:
+    answer = {**PENDING, "warnings": ["no worker carries tag gpu"]}
+    gateway.answer("POST /runs", 200, answer)
+    assert main(["--server", gateway.url, "submit", "--flow-name", "hello", "--tag", "gpu"]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out) == answer
+    assert printed.err == "warning: no worker carries tag gpu\n"
+
+
 def test_submit_sends_tag_and_labels(gateway: Gateway) -> None:
     gateway.answer("POST /runs", 200, PENDING)
     options = ["--tag", "cpu", "--tags", "nightly,team-a"]

@@ -13,7 +13,10 @@ from pyoco_gateway.body_limit import BodyLimit
 from pyoco_gateway.direct_route import DirectRoute
 from pyoco_gateway.environment import GatewaySettings
 from pyoco_gateway.error_responses import LastResort, add_error_handlers
+from pyoco_gateway.fleet import Fleet
 from pyoco_gateway.job_queue import JobQueue
+from pyoco_gateway.metrics.http_latency import HttpLatency
+from pyoco_gateway.metrics.page import new_registry
 from pyoco_gateway.preparation import Preparation
 from pyoco_gateway.read_model.run_feed import RunFeed
 from pyoco_gateway.reaper.loop import Reaper
@@ -21,7 +24,7 @@ from pyoco_gateway.reaper.parked import ParkedJobReaper
 from pyoco_gateway.reaper.rules import Patience
 from pyoco_gateway.reaper.runs_in_sight import RunsInSight
 from pyoco_gateway.request_ids import RequestIds
-from pyoco_gateway.routers import health, index_page, runs
+from pyoco_gateway.routers import health, index_page, metrics, queues, runs, workers
 from pyoco_gateway.use_cases.cancel_run import CancelRun
 from pyoco_gateway.use_cases.read_run import ReadRun
 from pyoco_gateway.use_cases.submit_run import SubmitRun
@@ -41,6 +44,7 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
     """Return the gateway: it serves at once, and reaches for the broker by itself."""
     topology = wanted_topology(settings.topology)
     dashboard_lang = settings.dashboard.dashboard_lang
+    registry = new_registry()
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[dict[str, Any]]:
@@ -80,16 +84,25 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
                 names=topology.names,
                 retention_sec=retention_sec,
             )
+            fleet = Fleet.of(
+                broker,
+                topology.names,
+                registry,
+                disconnect_timeout_sec=settings.heartbeats.worker_disconnect_timeout_sec,
+            )
             async with anyio.create_task_group() as tasks:
                 # Everybody who looks at all runs stands behind this one watch.
-                feed = RunFeed([in_sight])
+                feed = RunFeed([in_sight, fleet.run_metrics, fleet.run_counts])
                 tasks.start_soon(BucketWatch(broker, topology.names.runs_bucket, feed).run)
                 tasks.start_soon(reaper.run)
                 tasks.start_soon(parked.run)
+                fleet.start(tasks)
                 yield {
                     "submit_run": submit_run,
                     "read_run": ReadRun(store),
                     "cancel_run": CancelRun(broker, store, retention_sec),
+                    "metrics_page": fleet.page(broker, registry, feed, reaper, parked),
+                    **fleet.state(),
                     "page_language": None if dashboard_lang == "auto" else dashboard_lang,
                 }
                 tasks.cancel_scope.cancel()
@@ -106,9 +119,9 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
         # Operations are called as the functions are: `post_run`.
         generate_unique_id_function=lambda route: route.name,
     )
-    for router in (runs.router, health.router, index_page.router):
-        api.include_router(router)
+    for module in (runs, workers, queues, metrics, health, index_page):
+        api.include_router(module.router)
     add_error_handlers(api)
     max_body_bytes = _ESCAPED * settings.snapshots.max_params_bytes + _ENVELOPE_BYTES
     routed = DirectRoute(api, "POST", "/runs", runs.post_run)
-    return RequestIds(LastResort(BodyLimit(routed, max_body_bytes)))
+    return HttpLatency(RequestIds(LastResort(BodyLimit(routed, max_body_bytes))), registry)

@@ -89,3 +89,8 @@ def is_run_id(text: str) -> bool:
 def is_tag(text: str) -> bool:
     """Whether `text` can route a run."""
     return len(text) <= MAX_TAG_CHARS and re.fullmatch(TAG_PATTERN, text) is not None
+
+
+def is_worker_id(text: str) -> bool:
+    """Whether `text` is a worker id as we write them."""
+    return len(text) <= MAX_WORKER_ID_CHARS and re.fullmatch(WORKER_ID_PATTERN, text) is not None

@@ -1,11 +1,15 @@
 """The registry record of a worker."""
 
 from enum import StrEnum
+from typing import Final
 
 from pydantic import Field, JsonValue
 
 from pyoco_protocol.ids import UnixSeconds
 from pyoco_protocol.wire import WireModel
+
+# What is gone for this long is taken out of the registry.
+FORGET_AFTER_SEC: Final = 7 * 86_400.0
 
 
 class WorkerState(StrEnum):
@@ -15,6 +19,11 @@ class WorkerState(StrEnum):
     IDLE = "IDLE"
     STOPPED_GRACEFUL = "STOPPED_GRACEFUL"
     DISCONNECTED = "DISCONNECTED"
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether a worker in this state takes runs."""
+        return self in (WorkerState.RUNNING, WorkerState.IDLE)
 
 
 class WorkerRecord(WireModel):
@@ -50,10 +59,14 @@ class WorkerRecord(WireModel):
         return self.model_dump_json(exclude_none=True).encode()
 
 
-def shown_state(record: WorkerRecord, *, now: float, disconnect_timeout_sec: float) -> WorkerState:
-    """Return the state to show: silence makes a live one DISCONNECTED, a graceful stop stands."""
-    if record.state is WorkerState.STOPPED_GRACEFUL:
-        return record.state
-    if now - record.last_seen_at > disconnect_timeout_sec:
-        return WorkerState.DISCONNECTED
-    return record.state
+def shown_state(record: WorkerRecord, *, is_lost: bool) -> WorkerState:
+    """Return the state to show: one that is lost is DISCONNECTED, a graceful stop stands.
+
+    Lost is who has been silent for longer than `PYOCO_WORKER_DISCONNECT_TIMEOUT_SEC`.
+    """
+    return WorkerState.DISCONNECTED if is_lost and record.state.is_alive else record.state
+
+
+def is_forgotten(state: WorkerState, *, gone_sec: float) -> bool:
+    """Whether a record may be removed: nobody is behind it, and has not been for long."""
+    return not state.is_alive and gone_sec > FORGET_AFTER_SEC

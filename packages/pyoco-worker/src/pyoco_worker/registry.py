@@ -54,6 +54,8 @@ class Registry:
         self._started_at = time.time()
         self._activity = Activity({})
         self._changed = anyio.Event()
+        self._is_entered = False
+        self._is_relieved = False
 
     def began(self, run: RunSnapshot) -> None:
         """Note that a run is being worked on."""
@@ -82,6 +84,7 @@ class Registry:
             raise WorkerIdTakenError(self._me.worker_id, other)
         await answer_for(self._broker, self._me.worker_id, self._me.instance_id)
         await self._try_to_write(self._record())
+        self._is_entered = True
         try:
             yield
         finally:
@@ -108,15 +111,31 @@ class Registry:
     async def _write(self, record: WorkerRecord) -> None:
         while True:
             found = await self._bucket.read(record.worker_id)
-            data = found.data if found is not None else None
+            before = _record_in(found.data if found is not None else None)
+            if before is not None and self._belongs_to_another(before):
+                return
             # An operator's choice outlives the worker.
-            kept = record.model_copy(update={"hidden": _is_hidden(data)})
+            hidden = before is not None and before.hidden
+            kept = record.model_copy(update={"hidden": hidden})
             revision = found.revision if found is not None else 0
             try:
                 await self._bucket.replace(record.worker_id, kept.to_bytes(), revision)
             except ConflictError:
                 continue
             return
+
+    def _belongs_to_another(self, before: WorkerRecord) -> bool:
+        """Whether somebody has taken our id over, who found us gone: after a freeze, say.
+
+        The record is theirs from then on. We finish what we have, and say nothing more there.
+        """
+        if not self._is_entered or before.instance_id in ("", self._me.instance_id):
+            return False
+        if not self._is_relieved:
+            self._is_relieved = True
+            extra = {"worker_id": before.worker_id, "instance_id": before.instance_id}
+            _log.warning("another worker has taken this id over", extra=extra)
+        return True
 
     def _record(self) -> WorkerRecord:
         activity, now = self._activity, time.time()
@@ -153,10 +172,10 @@ class Registry:
         )
 
 
-def _is_hidden(data: bytes | None) -> bool:
+def _record_in(data: bytes | None) -> WorkerRecord | None:
     if data is None:
-        return False
+        return None
     try:
-        return WorkerRecord.model_validate_json(data).hidden
+        return WorkerRecord.model_validate_json(data)
     except ValidationError:
-        return False
+        return None

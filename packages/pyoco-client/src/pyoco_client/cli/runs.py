@@ -63,6 +63,8 @@ def submit(
     merged = merged_params(params_file, params, pairs)
     with connection.open() as client:
         accepted = client.submit_run(flow_name, merged, tag, labels)
+        for warning in accepted.get("warnings") or ():
+            print_note(f"warning: {warning}")
         if not wait:
             print_data(accepted)
             return EXIT_OK

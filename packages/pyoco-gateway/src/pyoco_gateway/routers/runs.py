@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.background import BackgroundTask
 from starlette.responses import Response
 
+from pyoco_gateway.read_model.worker_directory import WorkerDirectory, is_worker_of
 from pyoco_gateway.routers.documented import problems
 from pyoco_gateway.submission_body import (
     IDEMPOTENCY_HEADER,
@@ -18,7 +19,7 @@ from pyoco_gateway.submission_body import (
 from pyoco_gateway.use_cases.cancel_run import CancelRun
 from pyoco_gateway.use_cases.read_run import ReadRun
 from pyoco_gateway.use_cases.submit_run import IdempotencyKey, SubmitRun
-from pyoco_protocol.http_bodies import RunAccepted, RunCancellation, RunSubmission
+from pyoco_protocol.http_bodies import RunAccepted, RunCancellation, RunSubmission, RunView
 from pyoco_protocol.snapshots import RunSnapshot
 
 router = APIRouter(tags=["runs"])
@@ -76,7 +77,11 @@ async def post_run(request: Request) -> Response:
     submitted = await submit_run(
         submission, key=None if key is None else IdempotencyKey.of(key, submission)
     )
-    accepted = RunAccepted(run_id=submitted.run.run_id, status=submitted.run.status)
+    accepted = RunAccepted(
+        run_id=submitted.run.run_id,
+        status=submitted.run.status,
+        warnings=_warnings(request, submitted.run) if submitted.is_waiting else (),
+    )
     return Response(
         accepted.model_dump_json(exclude_defaults=True),
         media_type=_JSON,
@@ -112,7 +117,7 @@ async def post_run_cancel(request: Request, run_id: str) -> Response:
 @router.get(
     "/runs/{run_id}",
     responses={
-        200: {"model": RunSnapshot, "description": "The latest snapshot."},
+        200: {"model": RunView, "description": "The latest snapshot."},
         **problems(404, 422, 503),
     },
 )
@@ -126,7 +131,7 @@ async def get_run(
 ) -> Response:
     """Return the latest snapshot of a run, without what its tasks took and gave."""
     hidden = _INTERNAL if include else _INTERNAL | {"task_records"}
-    return _snapshot(await _read(request, run_id), exclude=hidden)
+    return _snapshot(_view(request, await _read(request, run_id)), exclude=hidden)
 
 
 @router.get(
@@ -144,6 +149,24 @@ async def get_run_tasks(request: Request, run_id: str) -> Response:
 async def _read(request: Request, run_id: str) -> RunSnapshot:
     read_run: ReadRun = request.state.read_run
     return await read_run(run_id)
+
+
+def _warnings(request: Request, run: RunSnapshot) -> tuple[str, ...]:
+    workers: WorkerDirectory = request.state.workers
+    return workers.warnings_for(run.tag or "")
+
+
+def _view(request: Request, run: RunSnapshot) -> RunView:
+    """Return the run with what is known of its worker, without asking anybody."""
+    workers: WorkerDirectory = request.state.workers
+    if (worker := workers.of_run(run)) is None:
+        return RunView.model_construct(**run.__dict__)
+    return RunView.model_construct(
+        **run.__dict__,
+        worker_alive=is_worker_of(worker, run),
+        worker_heartbeat_at=worker.record.last_heartbeat_at,
+        worker_tags=worker.record.tags,
+    )
 
 
 def _snapshot(

@@ -74,6 +74,8 @@ class Submitted:
 
     run: RunSnapshot
     replayed: bool
+    # Whether no worker has taken it; one that is replayed may be long over.
+    is_waiting: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,10 @@ class SubmitRun:
                     self.unconfirmed.discard(run.run_id)
                 found = await self._found_again(run, job)
                 if found is not None:
-                    return Submitted(found, replayed=True)
+                    # Answered as the first time, whatever has become of it since.
+                    first = found.model_copy(update={"status": RunStatus.PENDING})
+                    is_waiting = found.status is RunStatus.PENDING
+                    return Submitted(first, replayed=True, is_waiting=is_waiting)
                 continue
             except UnknownOutcomeError:
                 raise
@@ -161,7 +166,7 @@ class SubmitRun:
                 return await self._found_again(run, job)
             await self.queue.publish(run.run_id, job.tag, job.to_bytes())
         self.unconfirmed.discard(run.run_id)
-        return stored.snapshot.model_copy(update={"status": RunStatus.PENDING})
+        return stored.snapshot
 
     def _first_snapshot(self, submission: RunSubmission, key: IdempotencyKey | None) -> RunSnapshot:
         now = self.clock()

@@ -74,6 +74,13 @@ class BucketWatch:
         self._follower = follower
         self._created: str | None = None
         self.revision = 0
+        # When the server last spoke to us, by our monotonic clock.
+        self.heard_at = 0.0
+
+    @property
+    def is_hearing(self) -> bool:
+        """Whether the server speaks to us: if not, that nothing is told means nothing."""
+        return time.monotonic() - self.heard_at < 2 * _HEARTBEAT_SEC
 
     async def run(self) -> None:
         """Follow until cancelled."""
@@ -188,7 +195,7 @@ class _Session:
 
     async def on_message(self, message: Msg) -> None:
         """Take a change, or a remark of the server's."""
-        self._heard_at = time.monotonic()
+        self._heard_at = self._watch.heard_at = time.monotonic()
         status = (message.headers or {}).get(_STATUS)
         if status is None or message.reply:
             self._take(message)

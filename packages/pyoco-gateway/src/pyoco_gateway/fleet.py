@@ -1,0 +1,105 @@
+"""Who works and what waits: the parts of the gateway that look after the fleet."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from anyio.abc import TaskGroup
+from prometheus_client import CollectorRegistry
+
+from pyoco_gateway.metrics.page import MetricsPage
+from pyoco_gateway.metrics.run_metrics import RunMetrics
+from pyoco_gateway.metrics.status_counts import StatusCounts
+from pyoco_gateway.queue_board import QueueBoard
+from pyoco_gateway.read_model.run_feed import RunFeed
+from pyoco_gateway.read_model.worker_directory import WorkerDirectory
+from pyoco_gateway.reaper.loop import Reaper
+from pyoco_gateway.reaper.parked import ParkedJobReaper
+from pyoco_gateway.reaper.rules import Act
+from pyoco_gateway.reaper.worker_records import WorkerRecordReaper
+from pyoco_gateway.use_cases.hide_worker import HideWorker
+from pyoco_protocol.jetstream.bucket import Bucket
+from pyoco_protocol.jetstream.bucket_watch import BucketWatch
+from pyoco_protocol.jetstream.connection import Broker
+from pyoco_protocol.subjects import Names
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """The workers, the queues, and what is counted of both and of the runs."""
+
+    workers: WorkerDirectory
+    watch: BucketWatch
+    records: WorkerRecordReaper
+    hide_worker: HideWorker
+    board: QueueBoard
+    # These two follow the runs.
+    run_metrics: RunMetrics
+    run_counts: StatusCounts
+
+    @classmethod
+    def of(
+        cls,
+        broker: Broker,
+        names: Names,
+        registry: CollectorRegistry,
+        *,
+        disconnect_timeout_sec: float,
+    ) -> "Fleet":
+        """Return the parts, put together; `start` sets them going."""
+        workers = WorkerDirectory(broker, disconnect_timeout_sec)
+        bucket = Bucket(broker, names.workers_bucket)
+        return cls(
+            workers=workers,
+            watch=BucketWatch(broker, names.workers_bucket, workers),
+            records=WorkerRecordReaper(bucket, workers),
+            hide_worker=HideWorker(bucket, workers),
+            board=QueueBoard(broker, names),
+            run_metrics=RunMetrics(registry),
+            run_counts=StatusCounts(),
+        )
+
+    def start(self, tasks: TaskGroup) -> None:
+        """Set going what goes on by itself."""
+        tasks.start_soon(self.watch.run)
+        tasks.start_soon(self.workers.run, self.watch)
+        tasks.start_soon(self.records.run)
+
+    def page(
+        self,
+        broker: Broker,
+        registry: CollectorRegistry,
+        feed: RunFeed,
+        reaper: Reaper,
+        parked: ParkedJobReaper,
+        *,
+        sse_clients: Callable[[], float] | None = None,
+    ) -> MetricsPage:
+        """Return the page of metrics; without `sse_clients` where there are no event streams."""
+
+        def actions() -> Mapping[str, int]:
+            return {
+                **{act.value: reaper.acts[act] for act in Act},
+                "bury_parked_job": parked.buried,
+                "forget_worker": self.records.removed,
+            }
+
+        return MetricsPage(
+            registry=registry,
+            broker=broker,
+            workers=self.workers,
+            queues=self.board,
+            run_counts=self.run_counts,
+            reaper_actions=actions,
+            unreadable_runs=lambda: feed.unreadable,
+            index_lag=lambda: self.run_metrics.behind,
+            sse_clients=sse_clients,
+        )
+
+    def state(self) -> dict[str, Any]:
+        """Return what routes find in the state of a request."""
+        return {
+            "workers": self.workers,
+            "hide_worker": self.hide_worker,
+            "queue_board": self.board,
+        }

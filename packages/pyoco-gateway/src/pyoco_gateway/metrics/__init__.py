@@ -1,0 +1,1 @@
+"""What Prometheus is told: counted as it happens, never by looking at all runs."""

@@ -1,0 +1,130 @@
+"""What a worker says of itself in the registry, and who may say it."""
+
+import platform
+import socket
+
+from pyoco_protocol.jetstream.bucket import Bucket, ConflictError
+from pyoco_protocol.workers import WorkerRecord, WorkerState
+from pyoco_testkit.eventually import eventually
+from pyoco_worker import __version__
+from worker_bench import NAMES, WorkerBench, began, let_go_on
+
+QUICK = {"PYOCO_WORKER_HEARTBEAT_INTERVAL_SEC": "0.1"}
+
+
+async def record_of(bench: WorkerBench, worker_id: str = "w1") -> WorkerRecord:
+    found = await Bucket(bench.broker, NAMES.workers_bucket).read(worker_id)
+    assert found is not None
+    assert found.data is not None
+    return WorkerRecord.model_validate_json(found.data)
+
+
+async def hide(bench: WorkerBench, worker_id: str = "w1") -> None:
+    """Hide a worker as an operator's gateway does."""
+    bucket = Bucket(bench.broker, NAMES.workers_bucket)
+    while True:
+        found = await bucket.read(worker_id)
+        assert found is not None
+        assert found.data is not None
+        record = WorkerRecord.model_validate_json(found.data)
+        hidden = record.model_copy(update={"hidden": True}).to_bytes()
+        try:
+            await bucket.replace(worker_id, hidden, found.revision)
+        except ConflictError:
+            continue
+        return
+
+
+async def test_a_worker_tells_what_it_is_and_what_it_is_at(bench: WorkerBench) -> None:
+    arguments = ("--worker-id", "w1", "--tags", "default,gpu")
+    async with bench.worker(*arguments, concurrency=2, env=QUICK) as worker:
+        idle = await record_of(bench)
+        params = bench.wait_files()
+        run_id = await bench.submit("wait", **params)
+        await began(params)
+
+        def is_running(record: WorkerRecord) -> bool:
+            return record.state is WorkerState.RUNNING
+
+        running = await eventually(lambda: record_of(bench), is_running)
+        let_go_on(params)
+        await bench.ended(run_id)
+
+        def is_done(record: WorkerRecord) -> bool:
+            return record.state is WorkerState.IDLE and record.last_run_id == run_id
+
+        done = await eventually(lambda: record_of(bench), is_done)
+        worker.terminate()
+        assert await worker.wait() == 0
+    stopped = await record_of(bench)
+
+    assert (idle.state, idle.tags, idle.hidden) == (WorkerState.IDLE, ("default", "gpu"), False)
+    assert (idle.concurrency, idle.slots_in_use, idle.pid) == (2, 0, worker.pid)
+    assert (idle.version, idle.host) == (__version__, socket.gethostname())
+    assert idle.python == platform.python_version()
+    assert idle.started_at is not None
+    assert idle.started_at <= idle.last_seen_at
+    assert len(idle.instance_id) == 32
+    assert (running.current_run_id, running.current_run_ids) == (run_id, (run_id,))
+    assert running.slots_in_use == 1
+    assert (done.last_run_status, done.current_run_id, done.slots_in_use) == ("COMPLETED", None, 0)
+    assert done.last_run_started_at is not None
+    assert done.last_run_finished_at is not None
+    assert done.last_run_started_at <= done.last_run_finished_at
+    assert (stopped.state, stopped.stop_reason) == (
+        WorkerState.STOPPED_GRACEFUL,
+        "graceful_shutdown",
+    )
+    assert stopped.stopped_at is not None
+    assert {idle.instance_id} == {running.instance_id, done.instance_id, stopped.instance_id}
+
+
+async def test_a_second_live_worker_of_the_same_id_is_refused(bench: WorkerBench) -> None:
+    async with bench.worker("--worker-id", "w1", env=QUICK):
+        first = await record_of(bench)
+        async with bench.worker_process("--worker-id", "w1", env=QUICK) as second:
+            assert await second.wait(20) == 1
+        still = await record_of(bench)
+
+    assert "ERR-PYOCO-0117" in second.log()
+    assert f"worker w1 is alive as instance {first.instance_id}" in second.log()
+    assert "Traceback" not in second.log()
+    assert (still.instance_id, still.state) == (first.instance_id, WorkerState.IDLE)
+
+
+async def test_a_worker_that_was_killed_is_taken_over_at_once_and_stays_hidden(
+    bench: WorkerBench,
+) -> None:
+    async with bench.worker("--worker-id", "w1", env=QUICK) as doomed:
+        before = await record_of(bench)
+        await hide(bench)
+        doomed.kill()
+        async with bench.worker("--worker-id", "w1", env=QUICK):
+            after = await record_of(bench)
+
+            def has_moved(record: WorkerRecord) -> bool:
+                return record.last_seen_at > after.last_seen_at
+
+            later = await eventually(lambda: record_of(bench), has_moved)
+    last = await record_of(bench)
+
+    assert after.instance_id != before.instance_id
+    assert [each.hidden for each in (after, later, last)] == [True, True, True]
+    assert last.state is WorkerState.STOPPED_GRACEFUL
+
+
+async def test_a_worker_that_thaws_leaves_the_record_to_who_took_it_over(
+    bench: WorkerBench,
+) -> None:
+    async with bench.worker("--worker-id", "w1", env=QUICK) as frozen:
+        frozen.pause()
+        async with bench.worker("--worker-id", "w1", env=QUICK):
+            heir = await record_of(bench)
+            frozen.resume()
+            await frozen.wait_for_log("another worker has taken this id over")
+            frozen.terminate()
+            assert await frozen.wait() == 0
+            still = await record_of(bench)
+
+    assert heir.pid != frozen.pid
+    assert (still.instance_id, still.state) == (heir.instance_id, WorkerState.IDLE)
