@@ -16,6 +16,7 @@ from pyoco_gateway.submission_body import (
     require_json,
 )
 from pyoco_gateway.use_cases.cancel_run import CancelRun
+from pyoco_gateway.use_cases.delete_run import DeleteRun
 from pyoco_gateway.use_cases.read_run import ReadRun
 from pyoco_gateway.use_cases.submit_run import IdempotencyKey, SubmitRun
 from pyoco_protocol.http_bodies import RunAccepted, RunCancellation, RunSubmission
@@ -127,6 +128,19 @@ async def get_run(
     """Return the latest snapshot of a run, without what its tasks took and gave."""
     hidden = _INTERNAL if include else _INTERNAL | {"task_records"}
     return _snapshot(await _read(request, run_id), exclude=hidden)
+
+
+@router.delete(
+    "/runs/{run_id}",
+    status_code=204,
+    response_class=Response,
+    responses={204: {"description": "The run is gone."}, **problems(404, 409, 503)},
+)
+async def delete_run(request: Request, run_id: str) -> Response:
+    """Remove a run that is over, and what is kept of it."""
+    delete: DeleteRun = request.state.delete_run
+    await delete(run_id)
+    return Response(status_code=204)
 
 
 @router.get(

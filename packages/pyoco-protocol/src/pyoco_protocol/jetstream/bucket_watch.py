@@ -1,4 +1,4 @@
-"""Follows every change of a bucket, across reconnects, restarts and re-created buckets."""
+"""Follows every change of a bucket or stream, across reconnects, restarts and re-created ones."""
 
 import json
 import logging
@@ -6,7 +6,7 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 import anyio
 import nats.errors
@@ -64,13 +64,19 @@ class Follower(Protocol):
         """All that was there is told; what follows is new."""
 
 
-class BucketWatch:
-    """Tells a follower the latest value of every key, then every change, in order."""
+class StreamWatch:
+    """Tells a follower every message of a stream that is there, then each new one, in order.
 
-    def __init__(self, broker: Broker, bucket: str, follower: Follower) -> None:
+    A key is what follows `prefix` in a subject, a value the message, a revision its sequence.
+    """
+
+    # Which messages are told at the beginning.
+    _first: ClassVar[str] = "all"
+
+    def __init__(self, broker: Broker, stream: str, prefix: str, follower: Follower) -> None:
         self._broker = broker
-        self._stream = subjects.kv_stream(bucket)
-        self._prefix = subjects.kv_key(bucket, "")
+        self._stream = stream
+        self._prefix = prefix
         self._follower = follower
         self._created: str | None = None
         self.revision = 0
@@ -114,7 +120,7 @@ class BucketWatch:
             self._follower.on_reset()
 
     def _consumer_config(self, name: str) -> dict[str, Any]:
-        start: dict[str, Any] = {"deliver_policy": "last_per_subject"}
+        start: dict[str, Any] = {"deliver_policy": self._first}
         if self.revision:
             start = {"deliver_policy": "by_start_sequence", "opt_start_seq": self.revision + 1}
         return {
@@ -149,10 +155,19 @@ class BucketWatch:
             self._follower.on_caught_up()
 
 
+class BucketWatch(StreamWatch):
+    """Tells a follower the latest value of every key, then every change, in order."""
+
+    _first = "last_per_subject"
+
+    def __init__(self, broker: Broker, bucket: str, follower: Follower) -> None:
+        super().__init__(broker, subjects.kv_stream(bucket), subjects.kv_key(bucket, ""), follower)
+
+
 class _Session:
     """One consumer on the server, for as long as it answers."""
 
-    def __init__(self, watch: BucketWatch, broker: Broker, inbox: str, consumer: str) -> None:
+    def __init__(self, watch: StreamWatch, broker: Broker, inbox: str, consumer: str) -> None:
         self._watch = watch
         self._broker = broker
         self._connection = broker.connections

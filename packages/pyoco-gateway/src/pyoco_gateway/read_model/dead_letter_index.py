@@ -1,0 +1,155 @@
+"""What the gateway knows of all dead letters: enough to find those that are asked for."""
+
+import logging
+import sqlite3
+from dataclasses import asdict, dataclass
+from typing import Final
+
+import anyio
+from pydantic import ValidationError
+
+from pyoco_protocol.dead_letters import UNREADABLE
+from pyoco_protocol.jetstream.bucket_watch import Entry
+from pyoco_protocol.wire import WireModel
+
+_log = logging.getLogger(__name__)
+
+# Of a stream without a limit the newest are known.
+MAX_LETTERS: Final = 100_000
+# How many more may be held until the oldest are let go of: one by one would be slow.
+_SLACK: Final = 1000
+
+# `seq` ends every index by itself, so that each question is answered in order from one of them.
+_SCHEMA: Final = """
+    CREATE TABLE letters (seq INTEGER PRIMARY KEY, reason TEXT, tag TEXT, run_id TEXT);
+    CREATE INDEX by_reason ON letters (reason);
+    CREATE INDEX by_tag ON letters (tag);
+    CREATE INDEX by_tag_and_reason ON letters (tag, reason);
+    CREATE INDEX by_run ON letters (run_id);
+"""
+
+
+class _Outline(WireModel):
+    """What letters are looked for by; the rest need not be understood."""
+
+    timestamp: float
+    reason: str
+    run_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LetterFilter:
+    """Which letters; None does not matter."""
+
+    reason: str | None = None
+    # The tag a letter is kept under: `unknown` where its job named none.
+    tag: str | None = None
+    run_id: str | None = None
+
+
+class DeadLetterIndex:
+    """Follows the stream of dead letters and answers which of them match a filter.
+
+    It may name letters that are gone: another gateway may have removed them. Whoever finds one
+    missing says so with `drop`.
+    """
+
+    def __init__(self, max_letters: int = MAX_LETTERS) -> None:
+        self._max_letters = max_letters
+        self._told = 0
+        self._moved = anyio.Event()
+        # Lives in memory and on the event loop: each call takes microseconds.
+        self._letters = sqlite3.connect(":memory:", isolation_level=None)
+        self._letters.execute("PRAGMA journal_mode = OFF")
+        self._letters.executescript(_SCHEMA)
+
+    def __len__(self) -> int:
+        """How many letters are known."""
+        (count,) = self._letters.execute("SELECT count(*) FROM letters").fetchone()
+        return int(count)
+
+    def close(self) -> None:
+        """Forget everything for good."""
+        self._letters.close()
+
+    def on_entry(self, entry: Entry) -> None:
+        """Note a letter."""
+        outline = _outline_of(entry)
+        self._letters.execute(
+            "INSERT OR REPLACE INTO letters VALUES (?, ?, ?, ?)",
+            (entry.revision, outline.reason, entry.key, outline.run_id),
+        )
+        self._told = entry.revision
+        self._moved.set()
+        if entry.revision % _SLACK == 0:
+            self._let_go_of_the_oldest()
+
+    def on_reset(self) -> None:
+        """Forget all: the stream is another one."""
+        self._letters.execute("DELETE FROM letters")
+        self._told = 0
+
+    def on_resumed(self) -> None:
+        """Letters that came during a break are told now."""
+
+    def on_caught_up(self) -> None:
+        """What follows is new."""
+
+    def has_heard_of(self, seq: int) -> bool:
+        """Whether the letter at a sequence, and all before it, have been told."""
+        return self._told >= seq
+
+    async def hear_of(self, seq: int, *, timeout_sec: float) -> None:
+        """Return when all letters up to `seq` are known, or it takes too long."""
+        with anyio.move_on_after(timeout_sec):
+            while not self.has_heard_of(seq):
+                self._moved = anyio.Event()
+                await self._moved.wait()
+
+    def forget_before(self, first_seq: int) -> None:
+        """Let go of letters that the stream has dropped."""
+        self._letters.execute("DELETE FROM letters WHERE seq < ?", (first_seq,))
+
+    def drop(self, seq: int) -> None:
+        """Let go of a letter that is gone."""
+        self._letters.execute("DELETE FROM letters WHERE seq = ?", (seq,))
+
+    def newest(self, wanted: LetterFilter, *, before: int | None, limit: int) -> list[int]:
+        """Return the sequences of letters that match, the newest first."""
+        return self._find(wanted, "seq < ?", before, "DESC", limit)
+
+    def oldest(self, wanted: LetterFilter, *, after: int | None, limit: int) -> list[int]:
+        """Return the sequences of letters that match, the oldest first."""
+        return self._find(wanted, "seq > ?", after, "ASC", limit)
+
+    def _find(
+        self, wanted: LetterFilter, beyond: str, edge: int | None, order: str, limit: int
+    ) -> list[int]:
+        asked = {field: value for field, value in asdict(wanted).items() if value is not None}
+        conditions = [f"{field} = ?" for field in asked]
+        values: list[object] = list(asked.values())
+        if edge is not None:
+            conditions.append(beyond)
+            values.append(edge)
+        where = " AND ".join(conditions) or "TRUE"
+        rows = self._letters.execute(
+            # Every word of it is spelled in this file.
+            f"SELECT seq FROM letters WHERE {where} ORDER BY seq {order} LIMIT ?",  # noqa: S608
+            (*values, limit),
+        )
+        return [int(seq) for (seq,) in rows]
+
+    def _let_go_of_the_oldest(self) -> None:
+        self._letters.execute(
+            "DELETE FROM letters WHERE seq <= "
+            "(SELECT seq FROM letters ORDER BY seq DESC LIMIT 1 OFFSET ?)",
+            (self._max_letters,),
+        )
+
+
+def _outline_of(entry: Entry) -> _Outline:
+    try:
+        return _Outline.model_validate_json(entry.value or b"")
+    except ValidationError:
+        _log.warning("dead letter cannot be read", extra={"seq": entry.revision})
+        return _Outline(timestamp=entry.written_at, reason=UNREADABLE)
