@@ -18,6 +18,7 @@ _log = logging.getLogger(__name__)
 MAX_LETTERS: Final = 100_000
 # How many more may be held until the oldest are let go of: one by one would be slow.
 _SLACK: Final = 1000
+_BEYOND_ALL: Final = 2**63 - 1
 
 # `seq` ends every index by itself, so that each question is answered in order from one of them.
 _SCHEMA: Final = """
@@ -116,26 +117,23 @@ class DeadLetterIndex:
 
     def newest(self, wanted: LetterFilter, *, before: int | None, limit: int) -> list[int]:
         """Return the sequences of letters that match, the newest first."""
-        return self._find(wanted, "seq < ?", before, "DESC", limit)
+        edge = _BEYOND_ALL if before is None else before
+        return self._find(wanted, "seq < ? ORDER BY seq DESC", edge, limit)
 
-    def oldest(self, wanted: LetterFilter, *, after: int | None, limit: int) -> list[int]:
+    def oldest(self, wanted: LetterFilter, *, after: int, limit: int) -> list[int]:
         """Return the sequences of letters that match, the oldest first."""
-        return self._find(wanted, "seq > ?", after, "ASC", limit)
+        return self._find(wanted, "seq > ? ORDER BY seq", after, limit)
 
-    def _find(
-        self, wanted: LetterFilter, beyond: str, edge: int | None, order: str, limit: int
-    ) -> list[int]:
+    def _find(self, wanted: LetterFilter, beyond: str, edge: int, limit: int) -> list[int]:
         asked = {field: value for field, value in asdict(wanted).items() if value is not None}
-        conditions = [f"{field} = ?" for field in asked]
-        values: list[object] = list(asked.values())
-        if edge is not None:
-            conditions.append(beyond)
-            values.append(edge)
-        where = " AND ".join(conditions) or "TRUE"
+        # The plus keeps an index from being used: a run has few letters, a reason may have all.
+        others = "+" if wanted.run_id is not None else ""
+        equal = (f"{'' if field == 'run_id' else others}{field} = ?" for field in asked)
+        where = " AND ".join([*equal, beyond])
         rows = self._letters.execute(
             # Every word of it is spelled in this file.
-            f"SELECT seq FROM letters WHERE {where} ORDER BY seq {order} LIMIT ?",  # noqa: S608
-            (*values, limit),
+            f"SELECT seq FROM letters WHERE {where} LIMIT ?",  # noqa: S608
+            (*asked.values(), edge, limit),
         )
         return [int(seq) for (seq,) in rows]
 

@@ -56,7 +56,7 @@ class DeadLetters:
     async def matching(self, wanted: LetterFilter, *, limit: int) -> list[int]:
         """Return the sequences of letters that match, the oldest first."""
         await self.catch_up()
-        return self.index.oldest(wanted, after=None, limit=limit)
+        return self.index.oldest(wanted, after=0, limit=limit)
 
     async def read(self, seq: str) -> StoredLetter:
         """Return a letter; raise DeadLetterNotFoundError where there is none."""

@@ -122,12 +122,14 @@ class _Sweep:
 
     async def run(self, *, more: bool) -> RedriveReport:
         """Return what was done when all are through, or time is up."""
-        started = time.monotonic()
-        for number, seq in enumerate(self._seqs):
+        started = due = time.monotonic()
+        for seq in self._seqs:
             if not self._request.dry_run:
-                due = started + number / self._request.rate_per_sec
-                await anyio.sleep(min(due, started + _MAX_SEC) - time.monotonic())
-            if time.monotonic() - started >= _MAX_SEC or not await self._take(seq):
+                await anyio.sleep(max(0.0, min(due, started + _MAX_SEC) - time.monotonic()))
+            now = time.monotonic()
+            # From now on, not from when it was due: what was held up is not made up for.
+            due = now + 1 / self._request.rate_per_sec
+            if now - started >= _MAX_SEC or not await self._take(seq):
                 more = True
                 break
         return RedriveReport(

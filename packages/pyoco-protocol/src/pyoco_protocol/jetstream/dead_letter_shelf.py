@@ -14,7 +14,6 @@ from pyoco_protocol.subjects import Names
 
 _API: Final = "$JS.API"
 _NO_MESSAGE: Final = 10037
-_NOT_DELETED: Final = 10057
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +54,11 @@ class DeadLetterShelf:
         subject = f"{_API}.STREAM.MSG.DELETE.{self._names.dlq_stream}"
         try:
             await ask(self._broker.require_up(), subject, request)
-        except RefusedError as refusal:
-            if refusal.err_code == _NOT_DELETED:
-                return False
-            raise
+        except RefusedError:
+            # The server has several codes for what is not there, and uses them for more than that.
+            if await self._get({"seq": seq}) is not None:
+                raise
+            return False
         return True
 
     async def extent(self) -> Extent:

@@ -436,8 +436,8 @@ _ADDED: Final = (
         "0120",
         _texts("The dead letter cannot be redriven", "DLQエントリを再投入できません"),
         _texts(
-            "Read `detail`. If the work is still wanted, submit it anew with POST /runs; then delete "
-            "the entry.",
+            "Read `detail`. If the work is still wanted, submit it anew with POST /runs; "
+            "then delete the entry.",
             "`detail` を確認してください。必要であればPOST /runsで新たに投入し、"
             "エントリを削除してください。",
         ),
