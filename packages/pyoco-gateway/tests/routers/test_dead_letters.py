@@ -25,16 +25,15 @@ async def put(store: Any, body: Mapping[str, Any] | bytes, tag: str = "default")
 async def walk(gateway: httpx.AsyncClient, **query: Any) -> list[dict[str, Any]]:
     """Return all that the pages of a list hold."""
     items: list[dict[str, Any]] = []
-    cursor = None
+    following: dict[str, str] = {}
     while True:
-        following = {} if cursor is None else {"cursor": cursor}
         answer = await gateway.get("/dlq", params={**query, **following})
         assert answer.status_code == 200, answer.text
         page = answer.json()
         items += page["items"]
-        cursor = page["next_cursor"]
-        if cursor is None:
+        if page["next_cursor"] is None:
             return items
+        following = {"cursor": page["next_cursor"]}
 
 
 async def test_without_any_letters_the_list_is_empty(gateway: httpx.AsyncClient) -> None:
