@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from pyoco_gateway import __version__
+from pyoco_gateway.allowed_methods import AllowedMethods
 from pyoco_gateway.body_limit import BodyLimit
 from pyoco_gateway.dead_letter_desk import dead_letter_desk
 from pyoco_gateway.direct_route import DirectRoute
@@ -117,15 +118,16 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
         # Operations are called as the functions are: `post_run`.
         generate_unique_id_function=lambda route: route.name,
     )
-    for router in (
+    routers = (
         runs.router,
         dead_letters.lists,
         dead_letters.router,
         health.router,
         index_page.router,
-    ):
+    )
+    for router in routers:
         api.include_router(router)
     add_error_handlers(api)
     max_body_bytes = _ESCAPED * settings.snapshots.max_params_bytes + _ENVELOPE_BYTES
-    routed = DirectRoute(api, "POST", "/runs", runs.post_run)
+    routed = DirectRoute(AllowedMethods(api, routers), "POST", "/runs", runs.post_run)
     return RequestIds(LastResort(BodyLimit(routed, max_body_bytes)))

@@ -15,6 +15,9 @@ Body = TypeVar("Body", bound=BaseModel)
 
 _JSON: Final = "application/json"
 _MAX_KEY_CHARS: Final = 255
+# What is printable of the characters that a header can carry; blanks at its ends are not its own.
+_PRINTABLE: Final = r"!-~\u00a1-\u00ac\u00ae-\u00ff"
+KEY_PATTERN: Final = f"^[{_PRINTABLE}]([ {_PRINTABLE}]*[{_PRINTABLE}])?$"
 
 
 def require_json(content_type: str | None) -> None:

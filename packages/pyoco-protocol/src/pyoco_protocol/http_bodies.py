@@ -7,7 +7,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, m
 from pyoco_protocol.dead_letters import DeadLetter
 from pyoco_protocol.ids import FlowName, Label, RunId, Tag, UnixSeconds
 from pyoco_protocol.jobs import MAX_TAGS
-from pyoco_protocol.run_lifecycle import RunStatus
+from pyoco_protocol.run_lifecycle import RunStatus, TaskStatus
+from pyoco_protocol.snapshots import TaskRecord
 from pyoco_protocol.wire import WireModel
 
 
@@ -34,6 +35,17 @@ class RunAccepted(WireModel):
     run_id: RunId
     status: RunStatus
     warnings: tuple[str, ...] = ()
+
+
+class RunTasks(WireModel):
+    """The answer of `GET /runs/{run_id}/tasks`: the part of a snapshot that is about its tasks."""
+
+    run_id: str
+    flow_name: str
+    status: RunStatus
+    tasks: dict[str, TaskStatus]
+    task_records: dict[str, TaskRecord]
+    task_records_truncated: bool
 
 
 class Health(WireModel):

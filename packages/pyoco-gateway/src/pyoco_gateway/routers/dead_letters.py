@@ -2,13 +2,13 @@
 
 import hashlib
 import re
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
 from pyoco_gateway.read_model.dead_letter_index import LetterFilter
-from pyoco_gateway.routers.documented import problems
+from pyoco_gateway.routers.documented import json_body, problems
 from pyoco_gateway.routers.list_queries import ListRoute
 from pyoco_gateway.submission_body import parse_body
 from pyoco_gateway.use_cases.read_dead_letters import DeadLetters
@@ -31,12 +31,6 @@ lists = APIRouter(tags=["dead letters"], route_class=ListRoute)
 _JSON: Final = "application/json"
 _MAX_FILTER_CHARS: Final = 256
 _CURSOR: Final = re.compile(r"([0-9a-f]{1,15})-([0-9a-f]{8})")
-_REDRIVE: Final[dict[str, Any]] = {
-    "requestBody": {
-        "required": True,
-        "content": {_JSON: {"schema": RedriveRequest.model_json_schema()}},
-    }
-}
 
 # Read as text: what cannot be a sequence is not found, like one that is not there.
 Seq = Annotated[
@@ -63,7 +57,7 @@ async def get_dead_letters(
     run_id: Annotated[str | None, Query(max_length=_MAX_FILTER_CHARS)] = None,
     cursor: Annotated[
         str | None,
-        Query(description="The `next_cursor` of the page before.", pattern=f"^{_CURSOR.pattern}$"),
+        Query(description="The `next_cursor` of the page before."),
     ] = None,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
 ) -> Response:
@@ -120,7 +114,7 @@ async def delete_dead_letter(request: Request, seq: Seq) -> Response:
         200: {"model": RedriveReport, "description": "What was, or would be, redriven."},
         **problems(413, 415, 422, 503),
     },
-    openapi_extra=_REDRIVE,
+    openapi_extra=json_body(RedriveRequest),
 )
 async def post_dead_letters_redrive(request: Request) -> Response:
     """Run the letters that match a filter again, the oldest first.
