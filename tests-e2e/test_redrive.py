@@ -94,9 +94,7 @@ async def test_redriving_ten_times_at_once_is_one_run(stack: Stack, flows: str, 
     assert shop.tries == [failed, done[0]]
 
 
-@pytest.mark.parametrize(
-    "place", [Failpoint.SUBMIT_CREATED, Failpoint.SUBMIT_PUBLISHED, Failpoint.LETTER_REDRIVEN]
-)
+@pytest.mark.parametrize("place", [Failpoint.SUBMIT_CREATED, Failpoint.LETTER_REDRIVEN])
 async def test_a_gateway_killed_over_a_redrive_is_asked_again(
     stack: Stack, flows: str, shop: Shop, place: Failpoint
 ) -> None:

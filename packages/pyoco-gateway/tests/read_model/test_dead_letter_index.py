@@ -105,6 +105,20 @@ def test_no_more_letters_are_held_than_allowed() -> None:
         assert index.oldest(LetterFilter(), after=0, limit=1) == [3501]
 
 
+def test_letters_that_the_stream_has_dropped_are_not_named(index: DeadLetterIndex) -> None:
+    """However many: those that are held on to for a while are not named either."""
+    for seq in range(1, 5001):
+        index.on_entry(entry(seq))
+    index.forget_before(4990)
+    assert len(index) > 11
+    everything = LetterFilter()
+    assert index.oldest(everything, after=0, limit=20) == list(range(4990, 5001))
+    assert index.newest(everything, before=4992, limit=20) == [4991, 4990]
+    while len(index) > 11:
+        index.forget_before(4990)
+    assert index.oldest(everything, after=0, limit=20) == list(range(4990, 5001))
+
+
 def test_what_is_told_again_is_known_once(index: DeadLetterIndex) -> None:
     index.on_entry(entry(1))
     index.on_entry(entry(2))
@@ -121,11 +135,9 @@ def test_what_is_no_letter_is_known_as_such(index: DeadLetterIndex) -> None:
 async def test_a_letter_that_is_on_its_way_is_waited_for(index: DeadLetterIndex) -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_tell, index)
-        await index.hear_of(2, timeout_sec=10)
-    assert index.has_heard_of(2)
+        assert await index.hear_of(2, timeout_sec=10)
     # One that never comes is not waited for any longer than that.
-    await index.hear_of(3, timeout_sec=0.01)
-    assert not index.has_heard_of(3)
+    assert not await index.hear_of(3, timeout_sec=0.01)
 
 
 async def _tell(index: DeadLetterIndex) -> None:

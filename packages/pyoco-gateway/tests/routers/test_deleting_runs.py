@@ -24,38 +24,35 @@ async def put_run(store: Any, **fields: Any) -> str:
     return str(run["run_id"])
 
 
-@pytest.mark.parametrize("status", ["COMPLETED", "FAILED", "CANCELLED"])
-async def test_a_run_that_is_over_is_deleted_once(
-    gateway: httpx.AsyncClient, store: Any, status: str
-) -> None:
-    kept, gone = await put_run(store), await put_run(store, status=status)
-    deleted = await gateway.delete(f"/runs/{gone}")
-    assert (deleted.status_code, deleted.content) == (204, b"")
-    assert (await gateway.get(f"/runs/{gone}")).status_code == 404
-    again = await gateway.delete(f"/runs/{gone}")
-    assert (again.status_code, again.json()["err_id"]) == (404, "ERR-PYOCO-0005")
+async def test_a_run_that_is_over_is_deleted_once(gateway: httpx.AsyncClient, store: Any) -> None:
+    kept = await put_run(store)
+    for status in ("COMPLETED", "FAILED", "CANCELLED"):
+        gone = await put_run(store, status=status)
+        deleted = await gateway.delete(f"/runs/{gone}")
+        assert (deleted.status_code, deleted.content) == (204, b"")
+        assert (await gateway.get(f"/runs/{gone}")).status_code == 404
+        again = await gateway.delete(f"/runs/{gone}")
+        assert (again.status_code, again.json()["err_id"]) == (404, "ERR-PYOCO-0005")
     assert list(await store.runs()) == [kept]
 
 
-@pytest.mark.parametrize("status", ["PENDING", "RUNNING", "CANCELLING"])
-async def test_a_run_that_goes_on_is_not_deleted(
-    gateway: httpx.AsyncClient, store: Any, status: str
-) -> None:
-    run_id = await put_run(store, status=status, worker_id="w1", instance_id="life")
-    answer = await gateway.delete(f"/runs/{run_id}")
-    assert (answer.status_code, answer.json()["err_id"]) == (409, "ERR-PYOCO-0118")
-    assert answer.json()["run_id"] == run_id
-    assert "Cancel it first" in answer.json()["hint"]
-    assert list(await store.runs()) == [run_id]
+async def test_a_run_that_goes_on_is_not_deleted(gateway: httpx.AsyncClient, store: Any) -> None:
+    for status in ("PENDING", "RUNNING", "CANCELLING"):
+        run_id = await put_run(store, status=status, worker_id="w1", instance_id="life")
+        answer = await gateway.delete(f"/runs/{run_id}")
+        assert (answer.status_code, answer.json()["err_id"]) == (409, "ERR-PYOCO-0118")
+        assert answer.json()["run_id"] == run_id
+        assert "Cancel it first" in answer.json()["hint"]
+        assert run_id in await store.runs()
 
 
-@pytest.mark.parametrize("run_id", ["7d0c1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4", "a b", ">", "*"])
 async def test_what_is_not_there_and_what_cannot_be_is_not_found(
-    gateway: httpx.AsyncClient, store: Any, run_id: str
+    gateway: httpx.AsyncClient, store: Any
 ) -> None:
     kept = await put_run(store)
-    answer = await gateway.delete(f"/runs/{run_id}")
-    assert (answer.status_code, answer.json()["err_id"]) == (404, "ERR-PYOCO-0005")
+    for run_id in ("7d0c1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4", "a b", ">", "*", kept.upper()):
+        answer = await gateway.delete(f"/runs/{run_id}")
+        assert (answer.status_code, answer.json()["err_id"]) == (404, "ERR-PYOCO-0005")
     assert list(await store.runs()) == [kept]
 
 

@@ -58,6 +58,7 @@ class DeadLetterIndex:
     def __init__(self, max_letters: int = MAX_LETTERS) -> None:
         self._max_letters = max_letters
         self._told = 0
+        self._first = 0
         self._moved = anyio.Event()
         # Lives in memory and on the event loop: each call takes microseconds.
         self._letters = sqlite3.connect(":memory:", isolation_level=None)
@@ -88,7 +89,7 @@ class DeadLetterIndex:
     def on_reset(self) -> None:
         """Forget all: the stream is another one."""
         self._letters.execute("DELETE FROM letters")
-        self._told = 0
+        self._told = self._first = 0
 
     def on_resumed(self) -> None:
         """Letters that came during a break are told now."""
@@ -100,16 +101,22 @@ class DeadLetterIndex:
         """Whether the letter at a sequence, and all before it, have been told."""
         return self._told >= seq
 
-    async def hear_of(self, seq: int, *, timeout_sec: float) -> None:
-        """Return when all letters up to `seq` are known, or it takes too long."""
+    async def hear_of(self, seq: int, *, timeout_sec: float) -> bool:
+        """Wait until all letters up to `seq` are known; False where that takes too long."""
         with anyio.move_on_after(timeout_sec):
             while not self.has_heard_of(seq):
                 self._moved = anyio.Event()
                 await self._moved.wait()
+        return self.has_heard_of(seq)
 
     def forget_before(self, first_seq: int) -> None:
-        """Let go of letters that the stream has dropped."""
-        self._letters.execute("DELETE FROM letters WHERE seq < ?", (first_seq,))
+        """Name no letters that the stream has dropped; let go of them, some at a time."""
+        self._first = first_seq
+        self._letters.execute(
+            "DELETE FROM letters WHERE seq IN "
+            "(SELECT seq FROM letters WHERE seq < ? ORDER BY seq LIMIT ?)",
+            (first_seq, 2 * _SLACK),
+        )
 
     def drop(self, seq: int) -> None:
         """Let go of a letter that is gone."""
@@ -117,23 +124,25 @@ class DeadLetterIndex:
 
     def newest(self, wanted: LetterFilter, *, before: int | None, limit: int) -> list[int]:
         """Return the sequences of letters that match, the newest first."""
-        edge = _BEYOND_ALL if before is None else before
-        return self._find(wanted, "seq < ? ORDER BY seq DESC", edge, limit)
+        before = _BEYOND_ALL if before is None else before
+        return self._find(wanted, "DESC", (self._first, before - 1), limit)
 
     def oldest(self, wanted: LetterFilter, *, after: int, limit: int) -> list[int]:
         """Return the sequences of letters that match, the oldest first."""
-        return self._find(wanted, "seq > ? ORDER BY seq", after, limit)
+        return self._find(wanted, "ASC", (max(self._first, after + 1), _BEYOND_ALL), limit)
 
-    def _find(self, wanted: LetterFilter, beyond: str, edge: int, limit: int) -> list[int]:
+    def _find(
+        self, wanted: LetterFilter, order: str, between: tuple[int, int], limit: int
+    ) -> list[int]:
         asked = {field: value for field, value in asdict(wanted).items() if value is not None}
         # The plus keeps an index from being used: a run has few letters, a reason may have all.
         others = "+" if wanted.run_id is not None else ""
         equal = (f"{'' if field == 'run_id' else others}{field} = ?" for field in asked)
-        where = " AND ".join([*equal, beyond])
+        where = " AND ".join([*equal, "seq BETWEEN ? AND ?"])
         rows = self._letters.execute(
             # Every word of it is spelled in this file.
-            f"SELECT seq FROM letters WHERE {where} LIMIT ?",  # noqa: S608
-            (*asked.values(), edge, limit),
+            f"SELECT seq FROM letters WHERE {where} ORDER BY seq {order} LIMIT ?",  # noqa: S608
+            (*asked.values(), *between, limit),
         )
         return [int(seq) for (seq,) in rows]
 

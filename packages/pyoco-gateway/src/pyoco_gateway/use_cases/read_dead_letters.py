@@ -12,8 +12,9 @@ from pyoco_protocol.jetstream.dead_letter_shelf import DeadLetterShelf, StoredLe
 from pyoco_protocol.jetstream.requests import RefusedError
 from pyoco_protocol.problems import BrokerUnavailableError, DeadLetterNotFoundError
 
-# A letter that was stored before it is asked for is found, unless the watch is far behind.
-_CATCH_UP_SEC: Final = 2.0
+# A letter that was stored before it is asked for is found. A gateway that has just been started
+# may have many to read first.
+_CATCH_UP_SEC: Final = 5.0
 # How many letters that are gone may be met before an answer is due.
 _MAX_READS: Final = 1000
 # What the index can hold, and far beyond what a stream ever counts to.
@@ -80,7 +81,8 @@ class DeadLetters:
         if not self.index.has_heard_of(extent.last_seq):
             # The last one may be gone; nobody will ever tell of it then.
             newest = await self.shelf.newest_seq()
-            await self.index.hear_of(newest, timeout_sec=_CATCH_UP_SEC)
+            if not await self.index.hear_of(newest, timeout_sec=_CATCH_UP_SEC):
+                raise BrokerUnavailableError("the dead letters are still being read")
 
     async def _read_all(self, seqs: list[int]) -> list[StoredLetter]:
         found: dict[int, StoredLetter] = {}

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Protocol
 
 import anyio
+import anyio.lowlevel
 import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -23,6 +24,7 @@ _log = logging.getLogger(__name__)
 _API: Final = "$JS.API"
 _NANOSECONDS: Final = 1_000_000_000
 _BATCH: Final = 4096
+_BREATH: Final = 128
 _PULL_SEC: Final = 30.0
 # The server says this often that it has nothing to say; silence means that it forgot us.
 _HEARTBEAT_SEC: Final = 0.5
@@ -207,6 +209,9 @@ class _Session:
         status = (message.headers or {}).get(_STATUS)
         if status is None or message.reply:
             self._take(message)
+            if self._told % _BREATH == 0:
+                # The library hands on all that has arrived without a pause for anybody else.
+                await anyio.lowlevel.checkpoint()
             return
         if status == _IDLE:
             return
