@@ -257,6 +257,18 @@ async def _redrive_slowly(gateway: httpx.AsyncClient) -> None:
     assert len((await redrive_all(gateway, all=True, rate_per_sec=10))["redriven"]) == 6
 
 
+async def test_letters_that_stay_where_they_are_cost_no_time(
+    gateway: httpx.AsyncClient, store: Any
+) -> None:
+    for _ in range(5):
+        await put_letter(store, new_run_id())
+    seq, _ = await failed(store)
+    started = time.monotonic()
+    report = await redrive_all(gateway, all=True, rate_per_sec=0.1)
+    assert time.monotonic() - started < 10
+    assert (len(report["failed"]), report["redriven"][0]["seq"]) == (5, seq)
+
+
 async def test_an_answer_comes_in_time_and_says_that_there_is_more(
     gateway: httpx.AsyncClient, store: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -302,7 +314,7 @@ async def test_a_request_that_makes_no_sense_redrives_nothing(
         {"all": True, "max": True},
         {"all": True, "max": "5"},
         {"all": True, "max": 1.5},
-        {"all": True, "rate_per_sec": 0},
+        {"all": True, "rate_per_sec": 0.09},
         {"all": True, "rate_per_sec": 1001},
         {"all": 1},
         {"all": True, "dry_run": "yes"},

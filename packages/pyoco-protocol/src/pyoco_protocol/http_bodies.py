@@ -118,7 +118,7 @@ class RedriveRequest(BaseModel):
     run_id: str | None = Field(default=None, max_length=_MAX_FILTER_CHARS)
     all: bool = False
     max: Annotated[int, BeforeValidator(_whole)] = Field(default=100, ge=1, le=1000)
-    rate_per_sec: float = Field(default=50.0, gt=0, le=1000, allow_inf_nan=False)
+    rate_per_sec: float = Field(default=50.0, ge=0.1, le=1000, allow_inf_nan=False)
     dry_run: bool = False
 
     @model_validator(mode="after")

@@ -123,15 +123,16 @@ class _Sweep:
     async def run(self, *, more: bool) -> RedriveReport:
         """Return what was done when all are through, or time is up."""
         started = due = time.monotonic()
+        pause = 0.0 if self._request.dry_run else 1 / self._request.rate_per_sec
         for seq in self._seqs:
-            if not self._request.dry_run:
-                await anyio.sleep(max(0.0, min(due, started + _MAX_SEC) - time.monotonic()))
+            await anyio.sleep(max(0.0, min(due, started + _MAX_SEC) - time.monotonic()))
             now = time.monotonic()
-            # From now on, not from when it was due: what was held up is not made up for.
-            due = now + 1 / self._request.rate_per_sec
             if now - started >= _MAX_SEC or not await self._take(seq):
                 more = True
                 break
+            if self._redriven and self._redriven[-1].seq == seq:
+                # Counted from here: what was held up is not made up for.
+                due = now + pause
         return RedriveReport(
             matched=len(self._seqs),
             redriven=tuple(self._redriven),
