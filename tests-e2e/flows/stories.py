@@ -42,6 +42,11 @@ def fail() -> None:
     raise ValueError("the shop is closed")
 
 
+def fragile(ctx: Any) -> str:
+    """Raise unless the file `needs` is there."""
+    return Path(ctx.params["needs"]).read_text(encoding="utf-8")
+
+
 def nap(ctx: Any) -> str:
     """Sleep for the param `seconds`, or until cancelled."""
     until = time.monotonic() + float(ctx.params.get("seconds", 1))
@@ -119,6 +124,7 @@ STORIES: dict[str, tuple[Callable[..., object], ...]] = {
     "noop": (noop,),
     "greet": (greet, shout),
     "fail": (greet, fail, shout),
+    "fragile": (ledger, fragile),
     "nap": (nap,),
     "deaf": (deaf,),
     "leave": (leave,),

@@ -59,17 +59,18 @@ async def test_the_api_description_has_bodies_for_success_and_failure(
     description = (await gateway.get("/openapi.json")).json()
 
     paths = description["paths"]
-    assert set(paths) == {
+    assert {
         "/runs",
         "/runs/{run_id}",
         "/runs/{run_id}/tasks",
         "/runs/{run_id}/cancel",
+        "/dlq",
         "/workers",
         "/workers/{worker_id}",
         "/queues",
         "/metrics",
         "/health",
-    }
+    } <= set(paths)
     post = paths["/runs"]["post"]
     body = post["requestBody"]["content"]["application/json"]["schema"]
     assert body["required"] == ["flow_name"]
@@ -84,3 +85,5 @@ async def test_the_api_description_has_bodies_for_success_and_failure(
     assert {"detail", "err_id", "msg_id", "message", "hint", "request_id"} <= set(problem)
     references = set(re.findall(r"#/components/schemas/(\w+)", str(description)))
     assert references <= set(description["components"]["schemas"])
+    # A reference of a schema to a part of its own leads nowhere in the whole document.
+    assert "#/$defs/" not in str(description)

@@ -1,9 +1,10 @@
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_protocol.dead_letters import DeadLetter, DeadLetterReason, dead_letter_id
+from pyoco_protocol.dead_letters import UNREADABLE, DeadLetter, DeadLetterReason, dead_letter_id
 from pyoco_testkit import strategies
 
 
@@ -22,6 +23,19 @@ def test_the_first_reasons_are_those_of_the_published_protocol() -> None:
         "flow_not_found",
         "execution_error",
     ]
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"reason": "x"}', b"\xff"])
+def test_what_is_no_letter_reads_as_one_that_says_so(data: bytes) -> None:
+    letter = DeadLetter.from_bytes(data, stored_at=5.0)
+    assert (letter.timestamp, letter.reason) == (5.0, UNREADABLE)
+    assert UNREADABLE not in set(DeadLetterReason)
+
+
+@given(st.text(min_size=1), st.none() | st.text())
+def test_a_letter_is_read_as_it_was_written(reason: str, error: str | None) -> None:
+    letter = DeadLetter(timestamp=1.5, reason=reason, error=error)
+    assert DeadLetter.from_bytes(letter.to_bytes(), stored_at=9.0) == letter
 
 
 causes = st.tuples(

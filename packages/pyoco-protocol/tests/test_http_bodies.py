@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from pydantic import JsonValue, ValidationError
 
-from pyoco_protocol.http_bodies import Health, RunAccepted, RunSubmission
+from pyoco_protocol.http_bodies import Health, RedriveRequest, RunAccepted, RunSubmission
 from pyoco_protocol.run_lifecycle import RunStatus
 from pyoco_testkit import strategies
 
@@ -39,6 +39,25 @@ def test_a_submission_that_is_wrong_names_what(body: dict[str, object], named: s
     with pytest.raises(ValidationError) as refused:
         RunSubmission.model_validate(body)
     assert named in {str(problem["loc"][0]) for problem in refused.value.errors()}
+
+
+def test_a_redrive_must_say_which_letters() -> None:
+    some: list[dict[str, object]] = [{"reason": "x"}, {"tag": ""}, {"run_id": RUN}, {"all": True}]
+    for body in some:
+        request = RedriveRequest.model_validate(body)
+        assert (request.max, request.rate_per_sec, request.dry_run) == (100, 50.0, False)
+    none: list[dict[str, object]] = [{}, {"all": False}, {"tag": None}, {"dry_run": True}]
+    for body in none:
+        with pytest.raises(ValidationError, match="reason, tag or run_id"):
+            RedriveRequest.model_validate(body)
+
+
+def test_the_numbers_of_a_redrive_are_numbers_as_json_has_them() -> None:
+    read = RedriveRequest.model_validate_json(b'{"all": true, "max": 5.0, "rate_per_sec": 1}')
+    assert (read.max, read.rate_per_sec) == (5, 1.0)
+    for number in (b"true", b'"5"', b"5.5", b"0", b"1001", b"1e400"):
+        with pytest.raises(ValidationError):
+            RedriveRequest.model_validate_json(b'{"all": true, "max": %s}' % number)
 
 
 def test_answers_skip_what_a_newer_server_adds() -> None:

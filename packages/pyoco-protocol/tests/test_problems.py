@@ -36,6 +36,7 @@ from pyoco_protocol.problems import (
     ListQueryError,
     LoggingSetupError,
     MethodNotAllowedError,
+    NotRedrivableError,
     OrphanRunError,
     ParamsTooLargeError,
     PortBusyError,
@@ -43,6 +44,7 @@ from pyoco_protocol.problems import (
     PyocoError,
     RouteNotFoundError,
     RunNotFoundError,
+    RunNotOverError,
     RunTimedOutError,
     SettingProblem,
     SettingsError,
@@ -65,7 +67,7 @@ from pyoco_protocol.problems import (
 
 RUN = "7d0c1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4"
 PUBLISHED = [f"{number:04}" for number in range(1, 25)]
-ADDED = [f"{number:04}" for number in range(101, 118)]
+ADDED = [*(f"{number:04}" for number in range(101, 119)), "0120"]
 JAPANESE = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
 
 # The message table of the published specification, word for word.
@@ -95,7 +97,19 @@ PUBLISHED_JA = {
     "0023": "wheelが見つかりません",
     "0024": "wheel同期に失敗しました（best-effort）",
 }
-NOT_RETRYABLE = {"0005", "0006", "0012", "0102", "0105", "0107", "0110", "0111", "0115", "0117"}
+NOT_RETRYABLE = {
+    "0005",
+    "0006",
+    "0012",
+    "0102",
+    "0105",
+    "0107",
+    "0110",
+    "0111",
+    "0115",
+    "0117",
+    "0120",
+}
 
 # One of each error, with its number and its status.
 FAULTS = [("params.n", "must be a number"), ("tag", "must not hold a dot")]
@@ -131,6 +145,8 @@ EXAMPLES: list[tuple[PyocoError, str, int]] = [
     (UnsupportedContentTypeError(None, ["application/json"]), "0103", 415),
     (TooManyRequestsError(3), "0104", 429),
     (DeadLetterNotFoundError("7"), "0105", 404),
+    (RunNotOverError(RUN, "RUNNING"), "0118", 409),
+    (NotRedrivableError(7, "it names no run"), "0120", 409),
     (InternalError("a1b2"), "0106", 500),
     (SubmitOutcomeUnknownError(RUN), "0107", 503),
     (SettingsError([SettingProblem("PYOCO_REPLICAS", "is too large", "3")]), "0108", 500),

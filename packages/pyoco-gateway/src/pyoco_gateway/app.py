@@ -9,7 +9,9 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from pyoco_gateway import __version__
+from pyoco_gateway.allowed_methods import AllowedMethods
 from pyoco_gateway.body_limit import BodyLimit
+from pyoco_gateway.dead_letter_desk import dead_letter_desk
 from pyoco_gateway.direct_route import DirectRoute
 from pyoco_gateway.environment import GatewaySettings
 from pyoco_gateway.error_responses import LastResort, add_error_handlers
@@ -24,8 +26,17 @@ from pyoco_gateway.reaper.parked import ParkedJobReaper
 from pyoco_gateway.reaper.rules import Patience
 from pyoco_gateway.reaper.runs_in_sight import RunsInSight
 from pyoco_gateway.request_ids import RequestIds
-from pyoco_gateway.routers import health, index_page, metrics, queues, runs, workers
+from pyoco_gateway.routers import (
+    dead_letters,
+    health,
+    index_page,
+    metrics,
+    queues,
+    runs,
+    workers,
+)
 from pyoco_gateway.use_cases.cancel_run import CancelRun
+from pyoco_gateway.use_cases.delete_run import DeleteRun
 from pyoco_gateway.use_cases.read_run import ReadRun
 from pyoco_gateway.use_cases.submit_run import SubmitRun
 from pyoco_protocol.jetstream.bucket_watch import BucketWatch
@@ -90,7 +101,14 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
                 registry,
                 disconnect_timeout_sec=settings.heartbeats.worker_disconnect_timeout_sec,
             )
-            async with anyio.create_task_group() as tasks:
+            desk = dead_letter_desk(
+                broker,
+                topology.names,
+                store,
+                submit_run,
+                max_letters=settings.topology.dlq_max_msgs,
+            )
+            async with desk as letters, anyio.create_task_group() as tasks:
                 # Everybody who looks at all runs stands behind this one watch.
                 feed = RunFeed([in_sight, fleet.run_metrics, fleet.run_counts])
                 tasks.start_soon(BucketWatch(broker, topology.names.runs_bucket, feed).run)
@@ -103,6 +121,8 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
                     "cancel_run": CancelRun(broker, store, retention_sec),
                     "metrics_page": fleet.page(broker, registry, feed, reaper, parked),
                     **fleet.state(),
+                    "delete_run": DeleteRun(store),
+                    **letters,
                     "page_language": None if dashboard_lang == "auto" else dashboard_lang,
                 }
                 tasks.cancel_scope.cancel()
@@ -119,9 +139,19 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
         # Operations are called as the functions are: `post_run`.
         generate_unique_id_function=lambda route: route.name,
     )
-    for module in (runs, workers, queues, metrics, health, index_page):
-        api.include_router(module.router)
+    routers = (
+        runs.router,
+        dead_letters.lists,
+        dead_letters.router,
+        workers.router,
+        queues.router,
+        metrics.router,
+        health.router,
+        index_page.router,
+    )
+    for router in routers:
+        api.include_router(router)
     add_error_handlers(api)
     max_body_bytes = _ESCAPED * settings.snapshots.max_params_bytes + _ENVELOPE_BYTES
-    routed = DirectRoute(api, "POST", "/runs", runs.post_run)
+    routed = DirectRoute(AllowedMethods(api, routers), "POST", "/runs", runs.post_run)
     return HttpLatency(RequestIds(LastResort(BodyLimit(routed, max_body_bytes))), registry)

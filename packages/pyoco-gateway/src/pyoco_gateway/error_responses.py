@@ -65,9 +65,15 @@ def named(error: PyocoError | RefusedError) -> PyocoError:
     return unavailable
 
 
-async def answer_problem(error: PyocoError, scope: Scope, receive: Receive, send: Send) -> None:
+async def answer_problem(
+    error: PyocoError,
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+    headers: Mapping[str, str] | None = None,
+) -> None:
     """Answer a request with `error`, from below the routes."""
-    await _problem_response(error, scope)(scope, receive, send)
+    await _problem_response(error, scope, headers)(scope, receive, send)
 
 
 class LastResort:

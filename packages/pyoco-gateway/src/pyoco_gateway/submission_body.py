@@ -1,9 +1,9 @@
 """The body of a submission: bytes in, a checked submission out."""
 
 import math
-from typing import Final
+from typing import Final, TypeVar
 
-from pydantic import JsonValue, ValidationError
+from pydantic import BaseModel, JsonValue, ValidationError
 
 from pyoco_gateway.error_responses import invalid_request
 from pyoco_protocol.http_bodies import RunCancellation, RunSubmission
@@ -11,8 +11,13 @@ from pyoco_protocol.problems import InvalidRequestError, UnsupportedContentTypeE
 
 IDEMPOTENCY_HEADER: Final = "X-Idempotency-Key"
 
+Body = TypeVar("Body", bound=BaseModel)
+
 _JSON: Final = "application/json"
 _MAX_KEY_CHARS: Final = 255
+# What is printable of the characters that a header can carry; blanks at its ends are not its own.
+_PRINTABLE: Final = r"!-~\u00a1-\u00ac\u00ae-\u00ff"
+KEY_PATTERN: Final = f"^[{_PRINTABLE}]([ {_PRINTABLE}]*[{_PRINTABLE}])?$"
 
 
 def require_json(content_type: str | None) -> None:
@@ -38,9 +43,14 @@ def parse_cancellation(body: bytes, *, content_type: str | None) -> RunCancellat
     """Return what a caller says with its cancel, which may be nothing."""
     if not body:
         return RunCancellation()
+    return parse_body(RunCancellation, body, content_type=content_type)
+
+
+def parse_body(model: type[Body], body: bytes, *, content_type: str | None) -> Body:
+    """Return a request body as its model; raise InvalidRequestError for anything else."""
     require_json(content_type)
     try:
-        return RunCancellation.model_validate_json(body)
+        return model.model_validate_json(body)
     except ValidationError as error:
         faults = error.errors(include_url=False, include_context=False, include_input=False)
         raise invalid_request(faults, root="body") from None

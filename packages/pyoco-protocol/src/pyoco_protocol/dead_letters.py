@@ -1,8 +1,9 @@
 """What is kept of a job that could not be done."""
 
 from enum import StrEnum
+from typing import Final
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, ValidationError
 
 from pyoco_protocol.ids import UnixSeconds
 from pyoco_protocol.wire import WireModel
@@ -16,6 +17,10 @@ class DeadLetterReason(StrEnum):
     EXECUTION_ERROR = "execution_error"
     MAX_DELIVER_EXCEEDED = "max_deliver_exceeded"
     RUN_ABSENT = "run_absent"
+
+
+# What stands in the stream of dead letters and is none; never written, only shown.
+UNREADABLE: Final = "unreadable"
 
 
 class DeadLetter(WireModel):
@@ -38,6 +43,19 @@ class DeadLetter(WireModel):
     def to_bytes(self) -> bytes:
         """Return the message body."""
         return self.model_dump_json(exclude_none=True).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, stored_at: float) -> "DeadLetter":
+        """Return the letter in a message; for anything else, one that says so.
+
+        Whatever lies in the stream can so be looked at and removed.
+        """
+        try:
+            return cls.model_validate_json(data)
+        except ValidationError:
+            return cls(
+                timestamp=stored_at, reason=UNREADABLE, error="this message is no dead letter"
+            )
 
 
 def dead_letter_id(run_id: str | None, stream_seq: int, attempt: int | None) -> str:

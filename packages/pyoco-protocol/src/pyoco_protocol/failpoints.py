@@ -21,6 +21,7 @@ class Failpoint(StrEnum):
     END_STORED = "end-stored"
     LETTER_STORED = "letter-stored"
     JOB_ACKED = "job-acked"
+    LETTER_REDRIVEN = "letter-redriven"
 
 
 def _armed() -> tuple[str, signal.Signals] | None:

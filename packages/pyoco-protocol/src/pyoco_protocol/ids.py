@@ -45,16 +45,15 @@ Tag = Annotated[str, StringConstraints(pattern=TAG_PATTERN, max_length=MAX_TAG_C
 WorkerId = Annotated[
     str, StringConstraints(pattern=WORKER_ID_PATTERN, max_length=MAX_WORKER_ID_CHARS)
 ]
-FlowName = Annotated[
+_Words = Annotated[
     str,
     StringConstraints(min_length=1, max_length=MAX_FLOW_NAME_CHARS),
     AfterValidator(_printable),
+    # The same for those who read the schema.
+    Field(json_schema_extra={"pattern": r"^[^\u0000-\u001f\u007f-\u009f\u2028\u2029]+$"}),
 ]
-Label = Annotated[
-    str,
-    StringConstraints(min_length=1, max_length=MAX_FLOW_NAME_CHARS),
-    AfterValidator(_printable),
-]
+FlowName = _Words
+Label = _Words
 UnixSeconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 

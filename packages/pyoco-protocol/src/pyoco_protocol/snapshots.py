@@ -68,6 +68,8 @@ class RunSnapshot(WireModel):
     tenant_id: str | None = None
     api_key_id: str | None = None
     request_hash: str | None = None
+    # The failed run that this one does again.
+    redriven_from: str | None = None
 
     @property
     def is_cancel_requested(self) -> bool:

@@ -1,7 +1,11 @@
 """A real bucket: nobody writes what they have not read."""
 
+import json
+
 import pytest
 
+from pyoco_protocol import subjects
+from pyoco_protocol.jetstream import bucket as module
 from pyoco_protocol.jetstream.bucket import Bucket, ConflictError, Value
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.requests import RefusedError, ask
@@ -60,6 +64,36 @@ async def test_the_mark_of_a_deleted_key_is_read_and_can_be_written_over(bucket:
     assert await bucket.read("a") == Value(b"2", again)
     with pytest.raises(ConflictError):
         await bucket.create("a", b"3")
+
+
+async def test_the_mark_of_a_deleted_key_does_not_stay_for_ever(
+    bucket: Bucket, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = subjects.kv_stream(NAME)
+    info = await ask(broker.client, f"$JS.API.STREAM.INFO.{stream}")
+    soon = {**info["config"], "subject_delete_marker_ttl": 1_000_000_000}
+    await ask(broker.client, f"$JS.API.STREAM.UPDATE.{stream}", json.dumps(soon).encode())
+    monkeypatch.setattr(module, "LIMIT_MARKER_SEC", 1)
+    await bucket.delete("a", await bucket.create("a", b"1"))
+
+    async def is_forgotten() -> bool:
+        return await bucket.read("a") is None
+
+    await eventually(is_forgotten, True)
+
+
+async def test_a_bucket_without_ttls_keeps_and_deletes_all_the_same(broker: Broker) -> None:
+    """As an earlier server made it."""
+    plain = {"name": "KV_plain", "subjects": ["$KV.plain.>"], "max_msgs_per_subject": 1}
+    await ask(broker.client, "$JS.API.STREAM.CREATE.KV_plain", json.dumps(plain).encode())
+    bucket = Bucket(broker, "plain")
+    revision = await bucket.replace("a", b"1", 0, ttl_sec=1)
+    assert await bucket.read("a") == Value(b"1", revision)
+    await bucket.delete("a", revision)
+    mark = await bucket.read("a")
+    assert mark is not None
+    assert mark.data is None
+    assert await bucket.create("a", b"2") > revision
 
 
 async def test_an_expired_key_leaves_a_mark(bucket: Bucket) -> None:

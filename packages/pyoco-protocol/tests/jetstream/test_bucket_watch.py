@@ -11,7 +11,7 @@ from anyio.abc import SocketStream
 
 from pyoco_protocol.jetstream import bucket_watch
 from pyoco_protocol.jetstream.bucket import Bucket
-from pyoco_protocol.jetstream.bucket_watch import BucketWatch, Entry
+from pyoco_protocol.jetstream.bucket_watch import BucketWatch, Entry, StreamWatch
 from pyoco_protocol.jetstream.connection import Broker, open_broker
 from pyoco_protocol.jetstream.ensure import ensure_topology
 from pyoco_protocol.jetstream.requests import ask
@@ -159,6 +159,32 @@ async def test_first_what_is_there_then_what_changes(broker: Broker, bucket: Buc
         assert [(each.key, each.value) for each in memory.entries[2:]] == [("b", b"2"), ("c", b"3")]
     assert memory.remarks[:3] == ["reset", "resumed", "caught up"]
     assert (memory.resets, memory.resumed) == (1, 1)
+
+
+async def test_a_stream_is_told_whole_and_then_as_it_grows(
+    broker: Broker, nats_server: NatsServer
+) -> None:
+    """Of a bucket the latest of each key counts; of a stream every message does."""
+    for number in range(3):
+        await ask(broker.client, "pyoco.dlq.cpu", b"%d" % number)
+    memory = Memory()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(StreamWatch(broker, "PYOCO_DLQ", "pyoco.dlq.", memory).run)
+        await eventually(lambda: memory.caught_up > 0, True)
+        assert [each.value for each in memory.entries] == [b"0", b"1", b"2"]
+        await ask(broker.client, "pyoco.dlq.gpu", b"3")
+        await told(memory, 4)
+        await nats_server.stop()
+        await nats_server.restart()
+        await broker.wait_until_up()
+        await ask(broker.client, "pyoco.dlq.gpu", b"4")
+        await told(memory, 5)
+        tasks.cancel_scope.cancel()
+    assert [(each.key, each.revision) for each in memory.entries] == [
+        *(("cpu", seq) for seq in (1, 2, 3)),
+        *(("gpu", seq) for seq in (4, 5)),
+    ]
+    assert memory.resets == 1
 
 
 async def test_an_empty_bucket_is_caught_up_at_once(broker: Broker) -> None:

@@ -8,18 +8,26 @@ from starlette.background import BackgroundTask
 from starlette.responses import Response
 
 from pyoco_gateway.read_model.worker_directory import WorkerDirectory, is_worker_of
-from pyoco_gateway.routers.documented import problems
+from pyoco_gateway.routers.documented import json_body, problems
 from pyoco_gateway.submission_body import (
     IDEMPOTENCY_HEADER,
+    KEY_PATTERN,
     idempotency_key,
     parse_cancellation,
     parse_submission,
     require_json,
 )
 from pyoco_gateway.use_cases.cancel_run import CancelRun
+from pyoco_gateway.use_cases.delete_run import DeleteRun
 from pyoco_gateway.use_cases.read_run import ReadRun
 from pyoco_gateway.use_cases.submit_run import IdempotencyKey, SubmitRun
-from pyoco_protocol.http_bodies import RunAccepted, RunCancellation, RunSubmission, RunView
+from pyoco_protocol.http_bodies import (
+    RunAccepted,
+    RunCancellation,
+    RunSubmission,
+    RunTasks,
+    RunView,
+)
 from pyoco_protocol.snapshots import RunSnapshot
 
 router = APIRouter(tags=["runs"])
@@ -28,29 +36,18 @@ Include = Literal["records", "full", "all"]
 
 _JSON: Final = "application/json"
 _INTERNAL: Final = frozenset({"request_hash", "accepted_by"})
-_TASK_FIELDS: Final = frozenset(
-    {"run_id", "flow_name", "status", "tasks", "task_records", "task_records_truncated"}
-)
+_TASK_FIELDS: Final = frozenset(RunTasks.model_fields)
 _SUBMISSION: Final[dict[str, Any]] = {
-    "requestBody": {
-        "required": True,
-        "content": {_JSON: {"schema": RunSubmission.model_json_schema()}},
-    },
+    **json_body(RunSubmission),
     "parameters": [
         {
             "in": "header",
             "name": IDEMPOTENCY_HEADER,
             "required": False,
             "description": "The same key with the same body is the same run.",
-            "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+            "schema": {"type": "string", "maxLength": 255, "pattern": KEY_PATTERN},
         }
     ],
-}
-_CANCELLATION: Final[dict[str, Any]] = {
-    "requestBody": {
-        "required": False,
-        "content": {_JSON: {"schema": RunCancellation.model_json_schema()}},
-    }
 }
 
 
@@ -95,7 +92,7 @@ async def post_run(request: Request) -> Response:
         200: {"model": RunSnapshot, "description": "The run, with its cancel recorded."},
         **problems(404, 413, 415, 422, 503),
     },
-    openapi_extra=_CANCELLATION,
+    openapi_extra=json_body(RunCancellation, required=False),
 )
 async def post_run_cancel(request: Request, run_id: str) -> Response:
     """Record a cancel: from then on the run can only end `CANCELLED`.
@@ -134,10 +131,23 @@ async def get_run(
     return _snapshot(_view(request, await _read(request, run_id)), exclude=hidden)
 
 
+@router.delete(
+    "/runs/{run_id}",
+    status_code=204,
+    response_class=Response,
+    responses={204: {"description": "The run is gone."}, **problems(404, 409, 503)},
+)
+async def delete_run(request: Request, run_id: str) -> Response:
+    """Remove a run that is over, and what is kept of it."""
+    delete: DeleteRun = request.state.delete_run
+    await delete(run_id)
+    return Response(status_code=204)
+
+
 @router.get(
     "/runs/{run_id}/tasks",
     responses={
-        200: {"model": RunSnapshot, "description": "The task parts of the latest snapshot."},
+        200: {"model": RunTasks, "description": "The task parts of the latest snapshot."},
         **problems(404, 503),
     },
 )

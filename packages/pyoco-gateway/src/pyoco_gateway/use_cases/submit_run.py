@@ -67,6 +67,15 @@ class IdempotencyKey:
             hashlib.sha256(canonical.encode()).hexdigest(),
         )
 
+    @classmethod
+    def of_redrive(cls, run: RunSnapshot) -> "IdempotencyKey":
+        """Return the one run that does a failed run again, however often that is asked for."""
+        key = f"redrive:{run.run_id}"
+        return cls(
+            idempotent_run_id(run.tenant_id or "", "POST /dlq/redrive", run.run_id),
+            hashlib.sha256(key.encode()).hexdigest(),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
@@ -92,7 +101,11 @@ class SubmitRun:
     clock: Callable[[], float] = time.time
 
     async def __call__(
-        self, submission: RunSubmission, *, key: IdempotencyKey | None = None
+        self,
+        submission: RunSubmission,
+        *,
+        key: IdempotencyKey | None = None,
+        redriven_from: str | None = None,
     ) -> Submitted:
         """Return the run, stored and queued.
 
@@ -102,7 +115,9 @@ class SubmitRun:
 
         With a key the same submission is the same run, however often it comes.
         """
-        run = self._first_snapshot(submission, key)
+        run = self._first_snapshot(submission, key).model_copy(
+            update={"redriven_from": redriven_from}
+        )
         job = self._job_of(run)
         try:
             return await self._take_in(run, job)

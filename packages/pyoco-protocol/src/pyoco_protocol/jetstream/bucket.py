@@ -8,6 +8,7 @@ from typing import Any, Final
 from pyoco_protocol import subjects
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.requests import RefusedError, ask
+from pyoco_protocol.topology import LIMIT_MARKER_SEC
 
 _EXPECTED_REVISION: Final = "Nats-Expected-Last-Subject-Sequence"
 _TTL: Final = "Nats-TTL"
@@ -69,20 +70,28 @@ class Bucket:
         self, key: str, data: bytes, revision: Revision, *, ttl_sec: int | None = None
     ) -> Revision:
         """Store `data` if the key still stands at `revision`; else raise ConflictError."""
-        expected = {_EXPECTED_REVISION: str(revision)}
+        return await self._publish_for(ttl_sec, key, data, {_EXPECTED_REVISION: str(revision)})
+
+    async def delete(self, key: str, revision: Revision) -> None:
+        """Remove the value if it still stands at `revision`; else raise ConflictError.
+
+        The mark it leaves goes too, after those who follow the bucket have had time to see it.
+        """
+        headers = {_EXPECTED_REVISION: str(revision), "KV-Operation": "DEL"}
+        await self._publish_for(LIMIT_MARKER_SEC, key, b"", headers)
+
+    async def _publish_for(
+        self, ttl_sec: int | None, key: str, data: bytes, headers: dict[str, str]
+    ) -> Revision:
         if not ttl_sec:
-            return await self._publish(key, data, expected)
+            return await self._publish(key, data, headers)
         try:
-            return await self._publish(key, data, {**expected, _TTL: str(ttl_sec)})
+            return await self._publish(key, data, {**headers, _TTL: str(ttl_sec)})
         except RefusedError as refusal:
             if refusal.err_code != _TTL_DISABLED:
                 raise
         # A bucket that someone else made without it: kept for too long beats not kept.
-        return await self._publish(key, data, expected)
-
-    async def delete(self, key: str, revision: Revision) -> None:
-        """Remove the value if it still stands at `revision`; else raise ConflictError."""
-        await self._publish(key, b"", {_EXPECTED_REVISION: str(revision), "KV-Operation": "DEL"})
+        return await self._publish(key, data, headers)
 
     async def _publish(self, key: str, data: bytes, headers: dict[str, str]) -> Revision:
         client = self._broker.require_up()

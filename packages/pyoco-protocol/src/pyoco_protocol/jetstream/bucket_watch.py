@@ -1,4 +1,4 @@
-"""Follows every change of a bucket, across reconnects, restarts and re-created buckets."""
+"""Follows every change of a bucket or stream, across reconnects, restarts and re-created ones."""
 
 import json
 import logging
@@ -6,9 +6,10 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 import anyio
+import anyio.lowlevel
 import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -23,6 +24,7 @@ _log = logging.getLogger(__name__)
 _API: Final = "$JS.API"
 _NANOSECONDS: Final = 1_000_000_000
 _BATCH: Final = 4096
+_BREATH: Final = 128
 _PULL_SEC: Final = 30.0
 # The server says this often that it has nothing to say; silence means that it forgot us.
 _HEARTBEAT_SEC: Final = 0.5
@@ -64,13 +66,19 @@ class Follower(Protocol):
         """All that was there is told; what follows is new."""
 
 
-class BucketWatch:
-    """Tells a follower the latest value of every key, then every change, in order."""
+class StreamWatch:
+    """Tells a follower every message of a stream that is there, then each new one, in order.
 
-    def __init__(self, broker: Broker, bucket: str, follower: Follower) -> None:
+    A key is what follows `prefix` in a subject, a value the message, a revision its sequence.
+    """
+
+    # Which messages are told at the beginning.
+    _first: ClassVar[str] = "all"
+
+    def __init__(self, broker: Broker, stream: str, prefix: str, follower: Follower) -> None:
         self._broker = broker
-        self._stream = subjects.kv_stream(bucket)
-        self._prefix = subjects.kv_key(bucket, "")
+        self._stream = stream
+        self._prefix = prefix
         self._follower = follower
         self._created: str | None = None
         self.revision = 0
@@ -121,7 +129,7 @@ class BucketWatch:
             self._follower.on_reset()
 
     def _consumer_config(self, name: str) -> dict[str, Any]:
-        start: dict[str, Any] = {"deliver_policy": "last_per_subject"}
+        start: dict[str, Any] = {"deliver_policy": self._first}
         if self.revision:
             start = {"deliver_policy": "by_start_sequence", "opt_start_seq": self.revision + 1}
         return {
@@ -156,10 +164,19 @@ class BucketWatch:
             self._follower.on_caught_up()
 
 
+class BucketWatch(StreamWatch):
+    """Tells a follower the latest value of every key, then every change, in order."""
+
+    _first = "last_per_subject"
+
+    def __init__(self, broker: Broker, bucket: str, follower: Follower) -> None:
+        super().__init__(broker, subjects.kv_stream(bucket), subjects.kv_key(bucket, ""), follower)
+
+
 class _Session:
     """One consumer on the server, for as long as it answers."""
 
-    def __init__(self, watch: BucketWatch, broker: Broker, inbox: str, consumer: str) -> None:
+    def __init__(self, watch: StreamWatch, broker: Broker, inbox: str, consumer: str) -> None:
         self._watch = watch
         self._broker = broker
         self._connection = broker.connections
@@ -199,6 +216,9 @@ class _Session:
         status = (message.headers or {}).get(_STATUS)
         if status is None or message.reply:
             self._take(message)
+            if self._told % _BREATH == 0:
+                # The library hands on all that has arrived without a pause for anybody else.
+                await anyio.lowlevel.checkpoint()
             return
         if status == _IDLE:
             return

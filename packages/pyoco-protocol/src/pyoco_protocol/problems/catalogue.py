@@ -424,6 +424,25 @@ _ADDED: Final = (
         ),
         retryable=False,
     ),
+    _entry(
+        "0118",
+        _texts("The run is not over yet", "runがまだ終了していません"),
+        _texts(
+            "Cancel it first, or wait until it has ended.",
+            "先にキャンセルするか、終了を待ってから再試行してください。",
+        ),
+    ),
+    _entry(
+        "0120",
+        _texts("The dead letter cannot be redriven", "DLQエントリを再投入できません"),
+        _texts(
+            "Read `detail`. If the work is still wanted, submit it anew with POST /runs; "
+            "then delete the entry.",
+            "`detail` を確認してください。必要であればPOST /runsで新たに投入し、"
+            "エントリを削除してください。",
+        ),
+        retryable=False,
+    ),
 )
 
 CATALOGUE: Final[Mapping[str, CatalogueEntry]] = MappingProxyType(

@@ -168,6 +168,27 @@ class DeadLetterNotFoundError(PyocoError):
         super().__init__(f"DLQ entry {entry_id} not found")
 
 
+class RunNotOverError(PyocoError):
+    """What was asked for can be done with runs that have ended, and this one has not."""
+
+    entry = CATALOGUE["ERR-PYOCO-0118"]
+    status = HTTPStatus.CONFLICT
+
+    def __init__(self, run_id: str, status: str) -> None:
+        super().__init__(f"run {run_id} is {status}", extra={"run_id": run_id})
+        self.run_id = run_id
+
+
+class NotRedrivableError(PyocoError):
+    """Nothing can be run again from this dead letter, or nothing should be."""
+
+    entry = CATALOGUE["ERR-PYOCO-0120"]
+    status = HTTPStatus.CONFLICT
+
+    def __init__(self, seq: int, why: str, run_id: str | None = None) -> None:
+        super().__init__(f"DLQ entry {seq}: {why}", extra={"seq": seq, "run_id": run_id})
+
+
 class RouteNotFoundError(PyocoError):
     """The gateway has nothing at this path."""
 

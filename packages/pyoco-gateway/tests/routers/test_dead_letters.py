@@ -1,0 +1,250 @@
+"""`/dlq`: dead letters are found, read and removed, however many there are."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+
+from pyoco_protocol.ids import new_run_id
+from pyoco_testkit.builders import NOW
+from pyoco_testkit.eventually import eventually
+from pyoco_testkit.nats_server import NatsServer
+
+
+def letter(**fields: Any) -> dict[str, Any]:
+    return {"timestamp": NOW, "reason": "execution_error", "run_id": new_run_id(), **fields}
+
+
+async def put(store: Any, body: Mapping[str, Any] | bytes, tag: str = "default") -> int:
+    """Store a dead letter as a worker would, and return its sequence."""
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return int((await store.js.publish(f"pyoco.dlq.{tag}", data)).seq)
+
+
+async def walk(gateway: httpx.AsyncClient, **query: Any) -> list[dict[str, Any]]:
+    """Return all that the pages of a list hold."""
+    items: list[dict[str, Any]] = []
+    following: dict[str, str] = {}
+    while True:
+        answer = await gateway.get("/dlq", params={**query, **following})
+        assert answer.status_code == 200, answer.text
+        page = answer.json()
+        items += page["items"]
+        if page["next_cursor"] is None:
+            return items
+        following = {"cursor": page["next_cursor"]}
+
+
+async def test_without_any_letters_the_list_is_empty(gateway: httpx.AsyncClient) -> None:
+    answer = await gateway.get("/dlq")
+    assert (answer.status_code, answer.json()) == (200, {"items": [], "next_cursor": None})
+
+
+async def test_a_letter_is_listed_as_soon_as_it_is_stored(
+    gateway: httpx.AsyncClient, store: Any
+) -> None:
+    for number in range(20):
+        seq = await put(store, letter(error=f"error {number}"))
+        (newest,) = (await gateway.get("/dlq", params={"limit": 1})).json()["items"]
+        assert (newest["seq"], newest["error"]) == (seq, f"error {number}")
+
+
+async def test_a_letter_is_shown_with_what_it_says(gateway: httpx.AsyncClient, store: Any) -> None:
+    whole = letter(
+        error="ValueError: no rows",
+        err_id="ERR-PYOCO-0007",
+        flow_name="日次集計",
+        tag="cpu",
+        tags=["nightly"],
+        worker_id="w1",
+        attempt=3,
+        num_delivered=4,
+        subject="pyoco.work.cpu",
+        details={"signal": "SIGSEGV"},
+    )
+    seq = await put(store, whole, "cpu")
+    (item,) = (await gateway.get("/dlq")).json()["items"]
+    longer = ("tags", "num_delivered", "subject", "details")
+    assert item == {"seq": seq, **{k: v for k, v in whole.items() if k not in longer}}
+    assert (await gateway.get(f"/dlq/{seq}")).json() == {"seq": seq, **whole}
+
+
+async def test_pages_lead_through_all_letters_the_newest_first(
+    gateway: httpx.AsyncClient, store: Any
+) -> None:
+    seqs = [await put(store, letter()) for _ in range(25)]
+    assert [item["seq"] for item in await walk(gateway, limit=7)] == seqs[::-1]
+    # A letter that comes while somebody reads on does not shift the pages.
+    first = (await gateway.get("/dlq", params={"limit": 7})).json()
+    await put(store, letter())
+    second = await gateway.get("/dlq", params={"limit": 7, "cursor": first["next_cursor"]})
+    assert [item["seq"] for item in second.json()["items"]] == seqs[::-1][7:14]
+
+
+async def test_letters_are_found_by_reason_tag_and_run(
+    gateway: httpx.AsyncClient, store: Any
+) -> None:
+    placed = []
+    run_id = new_run_id()
+    for number in range(24):
+        reason = ("execution_error", "flow_not_found")[number % 2]
+        tag = ("cpu", "gpu", "unknown")[number % 3]
+        which = run_id if number in (5, 6) else new_run_id()
+        seq = await put(store, letter(reason=reason, tag=tag, run_id=which), tag)
+        placed.append((seq, reason, tag, which))
+    for query in (
+        {"reason": "flow_not_found"},
+        {"tag": "gpu"},
+        {"tag": "gpu", "reason": "execution_error"},
+        {"run_id": run_id},
+        {"run_id": run_id, "reason": "flow_not_found"},
+        {"run_id": run_id, "tag": "gpu", "reason": "execution_error"},
+        {"reason": "no such reason"},
+    ):
+        expected = [
+            seq
+            for seq, *values in reversed(placed)
+            if query.items() <= dict(zip(("reason", "tag", "run_id"), values, strict=True)).items()
+        ]
+        assert [item["seq"] for item in await walk(gateway, limit=3, **query)] == expected, query
+
+
+async def test_a_query_that_makes_no_sense_is_refused_by_name(gateway: httpx.AsyncClient) -> None:
+    for parameter, value in (
+        ("limit", "0"),
+        ("limit", "201"),
+        ("limit", "many"),
+        ("tag", "a.b"),
+        ("tag", ">"),
+        ("tag", ""),
+        ("reason", "x" * 257),
+        ("run_id", "x" * 257),
+        ("cursor", "7"),
+        ("cursor", ""),
+        ("cursor", "7-00000000"),
+        ("cursor", "f" * 40),
+    ):
+        answer = await gateway.get("/dlq", params={parameter: value})
+        assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0017")
+        assert [problem["where"] for problem in answer.json()["problems"]] == [parameter]
+
+
+async def test_what_is_not_there_and_what_cannot_be_is_not_found(
+    gateway: httpx.AsyncClient,
+) -> None:
+    possible = ["1", "9" * 18, str(2**63 - 1)]
+    impossible = ["0", "-1", "01", "+1", "1.0", "x", ">", str(2**63), "9" * 400, "１"]
+    for seq in possible + impossible:
+        for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/redrive")):
+            answer = await gateway.request(method, f"/dlq/{seq}{path}")
+            assert (answer.status_code, answer.json()["err_id"]) == (404, "ERR-PYOCO-0105"), seq
+
+
+async def test_a_letter_is_removed_once(gateway: httpx.AsyncClient, store: Any) -> None:
+    kept, gone = await put(store, letter()), await put(store, letter())
+    removed = await gateway.delete(f"/dlq/{gone}")
+    assert (removed.status_code, removed.content) == (204, b"")
+    again = await gateway.delete(f"/dlq/{gone}")
+    assert (again.status_code, again.json()["err_id"]) == (404, "ERR-PYOCO-0105")
+    assert (await gateway.get(f"/dlq/{gone}")).status_code == 404
+    assert [item["seq"] for item in await walk(gateway)] == [kept]
+
+
+async def test_letters_that_another_gateway_removed_are_not_listed(
+    nats_server: NatsServer, gateway: httpx.AsyncClient, start_gateway: Any, store: Any
+) -> None:
+    seqs = [await put(store, letter()) for _ in range(12)]
+    assert len(await walk(gateway)) == 12
+    async with start_gateway(nats_server.url) as other:
+        for seq in seqs[3:11]:
+            assert (await other.delete(f"/dlq/{seq}")).status_code == 204
+    # More were removed than fit a page, and the page is full all the same.
+    page = (await gateway.get("/dlq", params={"limit": 3})).json()
+    assert [item["seq"] for item in page["items"]] == [seqs[11], seqs[2], seqs[1]]
+    assert [item["seq"] for item in await walk(gateway, limit=2)] == [seqs[11], *seqs[2::-1]]
+
+
+async def test_a_gateway_that_starts_late_knows_all_letters_there_are(
+    nats_server: NatsServer, gateway: httpx.AsyncClient, start_gateway: Any, store: Any
+) -> None:
+    seqs = [await put(store, letter()) for _ in range(5)]
+    # The newest of all is gone, and nobody will ever tell of it.
+    await gateway.delete(f"/dlq/{seqs[-1]}")
+    async with start_gateway(nats_server.url) as late:
+        assert [item["seq"] for item in await walk(late)] == seqs[-2::-1]
+
+
+async def test_letters_that_the_stream_dropped_are_forgotten(
+    gateway: httpx.AsyncClient, store: Any
+) -> None:
+    for _ in range(10):
+        await put(store, letter())
+    assert len(await walk(gateway)) == 10
+    await store.js.purge_stream("PYOCO_DLQ", keep=2)
+    assert [item["seq"] for item in await walk(gateway)] == [10, 9]
+    await store.js.purge_stream("PYOCO_DLQ")
+    assert await walk(gateway) == []
+    seq = await put(store, letter())
+    assert [item["seq"] for item in await walk(gateway)] == [seq]
+
+
+async def test_a_stream_that_was_made_anew_is_told_from_its_beginning(
+    gateway: httpx.AsyncClient, store: Any
+) -> None:
+    for _ in range(5):
+        await put(store, letter(reason="execution_error"))
+    assert len(await walk(gateway)) == 5
+    config = (await store.js.stream_info("PYOCO_DLQ")).config
+    await store.js.delete_stream("PYOCO_DLQ")
+    await store.js.add_stream(config)
+    await put(store, letter(reason="flow_not_found"))
+
+    async def reasons() -> list[str]:
+        return [item["reason"] for item in await walk(gateway, reason="flow_not_found")]
+
+    await eventually(reasons, ["flow_not_found"])
+    assert await walk(gateway, reason="execution_error") == []
+
+
+async def test_a_message_that_is_no_letter_can_be_seen_and_removed(
+    gateway: httpx.AsyncClient, store: Any
+) -> None:
+    seqs = [
+        await put(store, data, "odd")
+        for data in (b"", b"{", b"[]", b'{"reason": 7}', b"\xff\xfe", b'{"reason": "x"}')
+    ]
+    sound = await put(store, letter())
+    listed = await walk(gateway)
+    assert [item["seq"] for item in listed] == [sound, *seqs[::-1]]
+    assert {item["reason"] for item in listed[1:]} == {"unreadable"}
+    assert [item["seq"] for item in await walk(gateway, reason="unreadable")] == seqs[::-1]
+    assert (await gateway.get(f"/dlq/{seqs[0]}")).json()["reason"] == "unreadable"
+    refused = await gateway.post(f"/dlq/{seqs[0]}/redrive")
+    assert (refused.status_code, refused.json()["err_id"]) == (409, "ERR-PYOCO-0120")
+    for seq in seqs:
+        assert (await gateway.delete(f"/dlq/{seq}")).status_code == 204
+    assert [item["seq"] for item in await walk(gateway)] == [sound]
+
+
+async def test_without_the_broker_the_answer_is_503(
+    nats_server: NatsServer, gateway: httpx.AsyncClient, store: Any
+) -> None:
+    await put(store, letter())
+    await walk(gateway)
+    nats_server.kill()
+    for method, path in (
+        ("GET", "/dlq"),
+        ("GET", "/dlq/1"),
+        ("DELETE", "/dlq/1"),
+        ("POST", "/dlq/1/redrive"),
+    ):
+        answer = await gateway.request(method, path)
+        assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0003"), path
+    await nats_server.restart()
+
+    async def status() -> int:
+        return (await gateway.get("/dlq")).status_code
+
+    await eventually(status, 200)
+    assert [item["seq"] for item in await walk(gateway)] == [1]

@@ -1,0 +1,26 @@
+"""405 says which methods a path takes, all of them."""
+
+import httpx
+
+
+async def test_a_method_that_a_path_does_not_take_is_refused(gateway: httpx.AsyncClient) -> None:
+    for method, path, allowed in (
+        ("PUT", "/runs/7d0c1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4", "DELETE, GET"),
+        ("PATCH", "/runs/x/tasks", "GET"),
+        ("OPTIONS", "/dlq/7", "DELETE, GET"),
+        # Spelled out, so it is no dead letter.
+        ("GET", "/dlq/redrive", "POST"),
+        ("DELETE", "/dlq/redrive", "POST"),
+        ("GET", "/dlq/7/redrive", "POST"),
+        ("DELETE", "/dlq", "GET"),
+        ("POST", "/", "GET, HEAD"),
+    ):
+        answer = await gateway.request(method, path)
+        assert (answer.status_code, answer.json()["err_id"]) == (405, "ERR-PYOCO-0111"), path
+        assert answer.headers["Allow"] == allowed, path
+
+
+async def test_where_nothing_is_no_method_is_the_wrong_one(gateway: httpx.AsyncClient) -> None:
+    for path in ("/dlq/", "/dlq/7/8", "/runs/x/y", "/nowhere", "/DLQ"):
+        answer = await gateway.delete(path)
+        assert (answer.status_code, answer.json()["err_id"]) == (404, "ERR-PYOCO-0110"), path

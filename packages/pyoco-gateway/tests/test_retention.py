@@ -1,0 +1,99 @@
+"""How long runs are kept: their end is counted from, and what goes on stays."""
+
+import json
+from functools import partial
+from typing import Any
+
+import httpx
+import pytest
+
+from pyoco_testkit.builders import snapshot_json
+from pyoco_testkit.eventually import eventually
+from pyoco_testkit.nats_server import NatsServer
+
+ANSWER = {True: 200, False: 404}
+
+
+async def is_there(gateway: httpx.AsyncClient, run_id: str) -> bool:
+    status = (await gateway.get(f"/runs/{run_id}")).status_code
+    assert status in ANSWER.values()
+    return status == ANSWER[True]
+
+
+async def submit(gateway: httpx.AsyncClient, key: str) -> str:
+    answer = await gateway.post(
+        "/runs", json={"flow_name": "hello"}, headers={"X-Idempotency-Key": key}
+    )
+    return str(answer.json()["run_id"])
+
+
+async def put_run(store: Any, **fields: Any) -> str:
+    run = snapshot_json(**fields)
+    await store.js.publish(f"$KV.pyoco_runs.{run['run_id']}", json.dumps(run).encode())
+    return str(run["run_id"])
+
+
+async def ttl_of(store: Any, run_id: str) -> str | None:
+    message = await store.js.get_last_msg("KV_pyoco_runs", f"$KV.pyoco_runs.{run_id}")
+    return (message.headers or {}).get("Nats-TTL")
+
+
+async def test_runs_that_the_gateway_ended_are_gone_when_their_time_is_over(
+    nats_server: NatsServer, start_gateway: Any, store: Any
+) -> None:
+    settings = {"PYOCO_RUN_RETENTION_SEC": "1", "PYOCO_CANCEL_GRACE_PERIOD_SEC": "0.1"}
+    async with start_gateway(nats_server.url, **settings) as gateway:
+        goes_on = await submit(gateway, "goes on")
+        unclaimed = await submit(gateway, "unclaimed")
+        # One that a worker had which is no more: the reaper has to end it.
+        left = await put_run(
+            store,
+            status="CANCELLING",
+            cancel_requested_at=1.0,
+            worker_id="w1",
+            instance_id="life",
+            attempt=1,
+        )
+        await gateway.post(f"/runs/{unclaimed}/cancel")
+        for run_id in (unclaimed, left):
+            await eventually(partial(is_there, gateway, run_id), False, 15)
+        assert await is_there(gateway, goes_on)
+        # What is gone has left its name free.
+        assert await submit(gateway, "unclaimed") == unclaimed
+        assert (await gateway.get(f"/runs/{unclaimed}")).json()["status"] == "PENDING"
+
+
+@pytest.mark.parametrize(("setting", "ttl"), [("0", None), ("86400", "86400")])
+async def test_an_end_carries_how_long_it_is_kept(
+    nats_server: NatsServer, start_gateway: Any, store: Any, setting: str, ttl: str | None
+) -> None:
+    async with start_gateway(nats_server.url, PYOCO_RUN_RETENTION_SEC=setting) as gateway:
+        run_id = await submit(gateway, "k")
+        assert await ttl_of(store, run_id) is None
+        await gateway.post(f"/runs/{run_id}/cancel")
+
+        async def status() -> str:
+            return str((await gateway.get(f"/runs/{run_id}")).json()["status"])
+
+        await eventually(status, "CANCELLED")
+        assert await ttl_of(store, run_id) == ttl
+
+
+async def test_a_bucket_that_knows_no_retention_keeps_its_runs(
+    nats_server: NatsServer, start_gateway: Any, store: Any
+) -> None:
+    """As an earlier server made it."""
+    await store.js.add_stream(
+        name="KV_pyoco_runs", subjects=["$KV.pyoco_runs.>"], max_msgs_per_subject=1
+    )
+    async with start_gateway(nats_server.url, PYOCO_RUN_RETENTION_SEC="1") as gateway:
+        run_id = await submit(gateway, "k")
+        await gateway.post(f"/runs/{run_id}/cancel")
+
+        async def status() -> str:
+            return str((await gateway.get(f"/runs/{run_id}")).json()["status"])
+
+        await eventually(status, "CANCELLED")
+        assert await ttl_of(store, run_id) is None
+        assert (await gateway.delete(f"/runs/{run_id}")).status_code == 204
+        assert not await is_there(gateway, run_id)
