@@ -47,10 +47,13 @@ from pyoco_protocol.problems.requests import (
     WheelVersionError,
     WorkerNotFoundError,
     WorkersRequestError,
+    WorkflowRefusedError,
+    WorkflowTextGoneError,
     WorkflowTooLargeError,
 )
 from pyoco_protocol.problems.runs import (
     AttemptsExhaustedError,
+    CallableNotAllowedError,
     CancelTimeoutError,
     ChildDiedError,
     DlqPublishError,
@@ -75,6 +78,7 @@ __all__ = [
     "BrokerLockHeldError",
     "BrokerTooOldError",
     "BrokerUnavailableError",
+    "CallableNotAllowedError",
     "CancelTimeoutError",
     "CatalogueEntry",
     "ChildDiedError",
@@ -118,6 +122,8 @@ __all__ = [
     "WorkerIdTakenError",
     "WorkerNotFoundError",
     "WorkersRequestError",
+    "WorkflowRefusedError",
+    "WorkflowTextGoneError",
     "WorkflowTooLargeError",
     "language_from_accept",
 ]

@@ -424,6 +424,29 @@ _ADDED: Final = (
         ),
         retryable=False,
     ),
+    _entry(
+        "0119",
+        _texts(
+            "The workflow calls a function that is not allowed",
+            "ワークフローが許可されていない関数を呼び出しています",
+        ),
+        _texts(
+            "Call a function of your own module, or have its module added to "
+            "PYOCO_CALLABLE_ALLOW on the workers with this tag.",
+            "自分のモジュールの関数を使うか、該当tagのworkerのPYOCO_CALLABLE_ALLOWに"
+            "そのモジュールを追加してください。",
+        ),
+        retryable=False,
+    ),
+    _entry(
+        "0125",
+        _texts("The workflow file of the run is gone", "runのワークフローファイルが残っていません"),
+        _texts(
+            "Submit the workflow file again with POST /runs/yaml.",
+            "ワークフローファイルをPOST /runs/yamlで再投入してください。",
+        ),
+        retryable=False,
+    ),
 )
 
 CATALOGUE: Final[Mapping[str, CatalogueEntry]] = MappingProxyType(
