@@ -21,14 +21,18 @@ from pyoco_gateway.reaper.parked import ParkedJobReaper
 from pyoco_gateway.reaper.rules import Patience
 from pyoco_gateway.reaper.runs_in_sight import RunsInSight
 from pyoco_gateway.request_ids import RequestIds
-from pyoco_gateway.routers import health, index_page, runs
+from pyoco_gateway.routers import health, index_page, runs, workflows
+from pyoco_gateway.run_jobs import RunJobs
 from pyoco_gateway.use_cases.cancel_run import CancelRun
+from pyoco_gateway.use_cases.check_workflow import CheckWorkflow
 from pyoco_gateway.use_cases.read_run import ReadRun
 from pyoco_gateway.use_cases.submit_run import SubmitRun
+from pyoco_gateway.use_cases.submit_workflow import SubmitWorkflow
 from pyoco_protocol.jetstream.bucket_watch import BucketWatch
 from pyoco_protocol.jetstream.connection import open_broker
 from pyoco_protocol.jetstream.dead_letter_box import DeadLetterBox
 from pyoco_protocol.jetstream.run_store import RunStore
+from pyoco_protocol.jetstream.workflow_texts import WorkflowTexts
 from pyoco_protocol.process_memory import settle_memory
 from pyoco_protocol.topology import wanted_topology
 
@@ -41,6 +45,7 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
     """Return the gateway: it serves at once, and reaches for the broker by itself."""
     topology = wanted_topology(settings.topology)
     dashboard_lang = settings.dashboard.dashboard_lang
+    yaml_max_bytes = settings.snapshots.workflow_yaml_max_bytes
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[dict[str, Any]]:
@@ -57,6 +62,8 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
                 default_tag=settings.topology.default_tag,
                 max_params_bytes=settings.snapshots.max_params_bytes,
             )
+            texts = WorkflowTexts(broker, topology.names, retention_sec=retention_sec)
+            check_workflow = CheckWorkflow()
             patience = Patience(
                 cancel_grace=settings.heartbeats.cancel_grace_period_sec,
                 heartbeat=settings.heartbeats.run_heartbeat_interval_sec,
@@ -69,7 +76,7 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
                 runs=in_sight,
                 patience=patience,
                 retention_sec=retention_sec,
-                default_tag=settings.topology.default_tag,
+                jobs=RunJobs(texts, settings.topology.default_tag),
                 is_confirmed=submit_run.is_confirmed,
                 on_queued=submit_run.unconfirmed.discard,
             )
@@ -90,6 +97,9 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
                     "submit_run": submit_run,
                     "read_run": ReadRun(store),
                     "cancel_run": CancelRun(broker, store, retention_sec),
+                    "check_workflow": check_workflow,
+                    "submit_workflow": SubmitWorkflow(check_workflow, texts, submit_run),
+                    "workflow_yaml_max_bytes": yaml_max_bytes,
                     "page_language": None if dashboard_lang == "auto" else dashboard_lang,
                 }
                 tasks.cancel_scope.cancel()
@@ -106,9 +116,10 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
         # Operations are called as the functions are: `post_run`.
         generate_unique_id_function=lambda route: route.name,
     )
-    for router in (runs.router, health.router, index_page.router):
+    for router in (runs.router, workflows.router, health.router, index_page.router):
         api.include_router(router)
     add_error_handlers(api)
     max_body_bytes = _ESCAPED * settings.snapshots.max_params_bytes + _ENVELOPE_BYTES
     routed = DirectRoute(api, "POST", "/runs", runs.post_run)
-    return RequestIds(LastResort(BodyLimit(routed, max_body_bytes)))
+    files = workflows.file_limits(yaml_max_bytes)
+    return RequestIds(LastResort(BodyLimit(routed, max_body_bytes, files)))

@@ -16,6 +16,7 @@ from pyoco_gateway.reaper import loop
 from pyoco_gateway.reaper.loop import Reaper
 from pyoco_gateway.reaper.rules import Act, Patience
 from pyoco_gateway.reaper.runs_in_sight import RunsInSight
+from pyoco_gateway.run_jobs import RunJobs
 from pyoco_protocol import subjects
 from pyoco_protocol.ids import new_run_id
 from pyoco_protocol.jetstream.bucket_watch import BucketWatch
@@ -23,6 +24,7 @@ from pyoco_protocol.jetstream.connection import Broker, open_broker
 from pyoco_protocol.jetstream.ensure import ensure_topology
 from pyoco_protocol.jetstream.requests import ask
 from pyoco_protocol.jetstream.run_store import RunStore
+from pyoco_protocol.jetstream.workflow_texts import WorkflowTexts
 from pyoco_protocol.run_lifecycle import RunStatus
 from pyoco_protocol.settings import BrokerSettings, TopologySettings
 from pyoco_protocol.snapshots import RunSnapshot
@@ -64,7 +66,7 @@ async def reaping(
             runs=runs,
             patience=patience,
             retention_sec=retention_sec,
-            default_tag="default",
+            jobs=RunJobs(WorkflowTexts(broker, NAMES, retention_sec=retention_sec), "default"),
             is_confirmed=is_confirmed,
         )
         tasks.start_soon(BucketWatch(broker, NAMES.runs_bucket, RunFeed([runs])).run)

@@ -6,6 +6,7 @@ from pyoco_protocol.ids import FlowName, Label, RunId, Tag
 from pyoco_protocol.jobs import MAX_TAGS
 from pyoco_protocol.run_lifecycle import RunStatus
 from pyoco_protocol.wire import WireModel
+from pyoco_protocol.workflows.problems import WorkflowProblem
 
 
 class RunSubmission(BaseModel):
@@ -31,6 +32,13 @@ class RunAccepted(WireModel):
     run_id: RunId
     status: RunStatus
     warnings: tuple[str, ...] = ()
+
+
+class WorkflowValidation(WireModel):
+    """The answer of `POST /runs/yaml/validate`."""
+
+    valid: bool
+    problems: tuple[WorkflowProblem, ...] = ()
 
 
 class Health(WireModel):
