@@ -20,7 +20,7 @@ _TOKEN: Final = re.compile(
     | (?P<number>[0-9]{{1,18}}(?:\.[0-9]{{1,18}})?(?![\w.]))
     | (?P<text>'[^'\\\n]*'|"[^"\\\n]*")
     | (?P<word>(?:and|or|not|in|True|False|None)(?!\w))
-    | (?P<operator>==|!=|<=|>=|<|>|\+|-|/|%|\*(?!\*))
+    | (?P<operator>==|!=|<=|>=|<|>|\+|-|/(?!/)|%|\*(?!\*))
     | (?P<opening>\()
     | (?P<closing>\))
     """,
