@@ -14,7 +14,7 @@ def greet(name: str) -> str:
     return f"Hello, {name}!"
 
 
-@task
+@task  # type: ignore[untyped-decorator] # pyoco has no type information
 def shout(text: str) -> str:
     """Return the text, louder."""
     return text.upper()

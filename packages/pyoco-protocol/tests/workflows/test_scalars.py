@@ -1,4 +1,5 @@
 import math
+from typing import Any
 
 import pytest
 import yaml
@@ -95,9 +96,9 @@ def test_a_scalar_is_never_text_to_us_and_a_number_to_the_engines_own_reader(tex
         return
     assert value is None or isinstance(value, str | int | float)
     assert not isinstance(value, float) or math.isfinite(value)
-    resolver = yaml.SafeLoader("")
+    resolver: Any = yaml.SafeLoader("")
     try:
-        tag = resolver.resolve(yaml.ScalarNode, text, (True, False))
+        tag: str = resolver.resolve(yaml.ScalarNode, text, (True, False))
     finally:
         resolver.dispose()
     theirs = tag.rpartition(":")[2]
