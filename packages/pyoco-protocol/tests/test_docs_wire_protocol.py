@@ -90,6 +90,17 @@ def test_the_buckets_are_those_that_are_created() -> None:
     ]
 
 
+def test_the_object_buckets_are_those_that_are_created() -> None:
+    assert tables_in(PAGE)["Object buckets"] == [
+        {
+            "bucket": bucket.name,
+            "stream": subjects.object_stream(bucket.name),
+            "subjects": ", ".join(subjects.all_objects(bucket.name)),
+        }
+        for bucket in wanted_topology(TopologySettings()).object_buckets
+    ]
+
+
 def test_the_consumer_is_the_one_that_is_created() -> None:
     consumer = wanted_consumer("<tag>", Names(), ConsumerSettings())
     assert tables_in(PAGE)["Consumers"] == [

@@ -18,6 +18,7 @@ from pyoco_protocol.problems import (
     BrokerLockHeldError,
     BrokerTooOldError,
     BrokerUnavailableError,
+    CallableNotAllowedError,
     CancelTimeoutError,
     ChildDiedError,
     CliUsageError,
@@ -61,13 +62,15 @@ from pyoco_protocol.problems import (
     WorkerIdTakenError,
     WorkerNotFoundError,
     WorkersRequestError,
+    WorkflowRefusedError,
+    WorkflowTextGoneError,
     WorkflowTooLargeError,
     language_from_accept,
 )
 
 RUN = "7d0c1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4"
 PUBLISHED = [f"{number:04}" for number in range(1, 25)]
-ADDED = [*(f"{number:04}" for number in range(101, 119)), "0120"]
+ADDED = [*(f"{number:04}" for number in range(101, 121)), "0125"]
 JAPANESE = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
 
 # The message table of the published specification, word for word.
@@ -108,7 +111,9 @@ NOT_RETRYABLE = {
     "0111",
     "0115",
     "0117",
+    "0119",
     "0120",
+    "0125",
 }
 
 # One of each error, with its number and its status.
@@ -117,6 +122,7 @@ EXAMPLES: list[tuple[PyocoError, str, int]] = [
     (GatewayUnreachableError("http://127.0.0.1:8000", "refused"), "0001", 503),
     (InvalidRequestError(FAULTS), "0002", 422),
     (WheelTooLargeError(10, 11), "0002", 413),
+    (WorkflowRefusedError([{"where": "flow", "what": "is missing"}], "flow"), "0002", 422),
     (BrokerUnavailableError("not connected"), "0003", 503),
     (OrphanRunError(RUN, "timeout"), "0004", 500),
     (RunNotFoundError(RUN), "0005", 404),
@@ -139,6 +145,8 @@ EXAMPLES: list[tuple[PyocoError, str, int]] = [
     (WheelVersionError("pkg", "1.0", "1.1"), "0022", 409),
     (WheelNotFoundError("a.whl"), "0023", 404),
     (WheelSyncError("a.whl", "disk full"), "0024", 500),
+    (CallableNotAllowedError(RUN, "os:system"), "0119", 500),
+    (WorkflowTextGoneError(RUN, "ab12"), "0125", 409),
     (ParamsTooLargeError(10, 11), "0101", 413),
     (BodyTooLargeError(10), "0101", 413),
     (IdempotencyKeyReusedError(RUN), "0102", 409),

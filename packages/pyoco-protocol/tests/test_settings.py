@@ -80,6 +80,8 @@ ADDED = {
     "PYOCO_RUN_RETENTION_SEC": "2592000",
     "PYOCO_WORKER_DATA_DIR": ".pyoco/worker",
     "PYOCO_WORKER_PASS_ENV": "",
+    "PYOCO_CALLABLE_ALLOW": "",
+    "PYOCO_WORKFLOWS_OBJECT_STORE_BUCKET": "pyoco_workflows",
 }
 NUMBERS = [
     (group, f"PYOCO_{name.upper()}")

@@ -15,6 +15,7 @@ def test_a_deployment_chooses_its_names() -> None:
             auth_kv_bucket="auth",
             wheel_object_store_bucket="wheels",
             wheel_history_kv_bucket="history",
+            workflows_object_store_bucket="workflows",
         )
     )
     assert names == Names(
@@ -27,6 +28,7 @@ def test_a_deployment_chooses_its_names() -> None:
         auth_bucket="auth",
         wheels_bucket="wheels",
         wheel_history_bucket="history",
+        workflows_bucket="workflows",
     )
 
 
@@ -53,6 +55,7 @@ def test_everything_has_as_many_copies_as_asked_for() -> None:
     topology = wanted_topology(TopologySettings(replicas=3))
     assert {stream.replicas for stream in topology.streams} == {3}
     assert {bucket.replicas for bucket in topology.buckets} == {3}
+    assert {bucket.replicas for bucket in topology.object_buckets} == {3}
 
 
 def test_only_the_worker_registry_must_not_forget() -> None:

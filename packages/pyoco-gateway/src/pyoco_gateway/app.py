@@ -34,15 +34,20 @@ from pyoco_gateway.routers import (
     queues,
     runs,
     workers,
+    workflows,
 )
+from pyoco_gateway.run_jobs import RunJobs
 from pyoco_gateway.use_cases.cancel_run import CancelRun
+from pyoco_gateway.use_cases.check_workflow import CheckWorkflow
 from pyoco_gateway.use_cases.delete_run import DeleteRun
 from pyoco_gateway.use_cases.read_run import ReadRun
 from pyoco_gateway.use_cases.submit_run import SubmitRun
+from pyoco_gateway.use_cases.submit_workflow import SubmitWorkflow
 from pyoco_protocol.jetstream.bucket_watch import BucketWatch
 from pyoco_protocol.jetstream.connection import open_broker
 from pyoco_protocol.jetstream.dead_letter_box import DeadLetterBox
 from pyoco_protocol.jetstream.run_store import RunStore
+from pyoco_protocol.jetstream.workflow_texts import WorkflowTexts
 from pyoco_protocol.process_memory import settle_memory
 from pyoco_protocol.topology import wanted_topology
 
@@ -56,6 +61,7 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
     topology = wanted_topology(settings.topology)
     dashboard_lang = settings.dashboard.dashboard_lang
     registry = new_registry()
+    yaml_max_bytes = settings.snapshots.workflow_yaml_max_bytes
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[dict[str, Any]]:
@@ -72,6 +78,8 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
                 default_tag=settings.topology.default_tag,
                 max_params_bytes=settings.snapshots.max_params_bytes,
             )
+            texts = WorkflowTexts(broker, topology.names, retention_sec=retention_sec)
+            check_workflow = CheckWorkflow()
             patience = Patience(
                 cancel_grace=settings.heartbeats.cancel_grace_period_sec,
                 heartbeat=settings.heartbeats.run_heartbeat_interval_sec,
@@ -84,7 +92,7 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
                 runs=in_sight,
                 patience=patience,
                 retention_sec=retention_sec,
-                default_tag=settings.topology.default_tag,
+                jobs=RunJobs(texts, settings.topology.default_tag),
                 is_confirmed=submit_run.is_confirmed,
                 on_queued=submit_run.unconfirmed.discard,
             )
@@ -106,6 +114,7 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
                 topology.names,
                 store,
                 submit_run,
+                texts,
                 max_letters=settings.topology.dlq_max_msgs,
             )
             async with desk as letters, anyio.create_task_group() as tasks:
@@ -123,6 +132,9 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
                     **fleet.state(),
                     "delete_run": DeleteRun(store),
                     **letters,
+                    "check_workflow": check_workflow,
+                    "submit_workflow": SubmitWorkflow(check_workflow, texts, submit_run),
+                    "workflow_yaml_max_bytes": yaml_max_bytes,
                     "page_language": None if dashboard_lang == "auto" else dashboard_lang,
                 }
                 tasks.cancel_scope.cancel()
@@ -141,6 +153,7 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
     )
     routers = (
         runs.router,
+        workflows.router,
         dead_letters.lists,
         dead_letters.router,
         workers.router,
@@ -154,4 +167,5 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
     add_error_handlers(api)
     max_body_bytes = _ESCAPED * settings.snapshots.max_params_bytes + _ENVELOPE_BYTES
     routed = DirectRoute(AllowedMethods(api, routers), "POST", "/runs", runs.post_run)
-    return HttpLatency(RequestIds(LastResort(BodyLimit(routed, max_body_bytes))), registry)
+    limited = BodyLimit(routed, max_body_bytes, workflows.file_limits(yaml_max_bytes))
+    return HttpLatency(RequestIds(LastResort(limited)), registry)

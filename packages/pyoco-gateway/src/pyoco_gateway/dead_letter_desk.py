@@ -14,12 +14,19 @@ from pyoco_protocol.jetstream.bucket_watch import StreamWatch
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.dead_letter_shelf import DeadLetterShelf
 from pyoco_protocol.jetstream.run_store import RunStore
+from pyoco_protocol.jetstream.workflow_texts import WorkflowTexts
 from pyoco_protocol.subjects import Names
 
 
 @asynccontextmanager
 async def dead_letter_desk(
-    broker: Broker, names: Names, store: RunStore, submit_run: SubmitRun, *, max_letters: int
+    broker: Broker,
+    names: Names,
+    store: RunStore,
+    submit_run: SubmitRun,
+    texts: WorkflowTexts,
+    *,
+    max_letters: int,
 ) -> AsyncGenerator[dict[str, Any]]:
     """Yield the use cases of dead letters, by the names that the routes know them by.
 
@@ -30,5 +37,5 @@ async def dead_letter_desk(
         async with anyio.create_task_group() as tasks:
             watch = StreamWatch(broker, names.dlq_stream, names.dlq(""), index)
             tasks.start_soon(watch.run)
-            yield {"dead_letters": letters, "redrive": Redrive(letters, store, submit_run)}
+            yield {"dead_letters": letters, "redrive": Redrive(letters, store, submit_run, texts)}
             tasks.cancel_scope.cancel()

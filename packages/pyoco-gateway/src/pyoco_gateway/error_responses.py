@@ -27,6 +27,7 @@ from pyoco_protocol.problems import (
     Problem,
     PyocoError,
     RouteNotFoundError,
+    WorkflowTooLargeError,
     language_from_accept,
 )
 
@@ -151,7 +152,7 @@ def _problem_response(
         _log.warning("request failed", extra=fields, exc_info=error)
     else:
         _log.info("request refused", extra=fields)
-    if isinstance(error, BodyTooLargeError):
+    if isinstance(error, BodyTooLargeError | WorkflowTooLargeError):
         # The rest of the body is still coming and must not be taken for the next request.
         headers = {**(headers or {}), "Connection": "close"}
     return _as_response(error, scope, headers)

@@ -17,6 +17,7 @@ from pyoco_gateway.reaper import loop
 from pyoco_gateway.reaper.loop import Reaper
 from pyoco_gateway.reaper.rules import Act, Patience
 from pyoco_gateway.reaper.runs_in_sight import RunsInSight
+from pyoco_gateway.run_jobs import RunJobs
 from pyoco_protocol import subjects
 from pyoco_protocol.ids import new_run_id
 from pyoco_protocol.jetstream.bucket_watch import BucketWatch
@@ -24,6 +25,8 @@ from pyoco_protocol.jetstream.connection import Broker, open_broker
 from pyoco_protocol.jetstream.ensure import ensure_topology
 from pyoco_protocol.jetstream.requests import ask
 from pyoco_protocol.jetstream.run_store import RunStore
+from pyoco_protocol.jetstream.workflow_texts import WorkflowTexts
+from pyoco_protocol.jobs import RunJob
 from pyoco_protocol.run_lifecycle import RunStatus
 from pyoco_protocol.settings import BrokerSettings, TopologySettings
 from pyoco_protocol.snapshots import RunSnapshot
@@ -65,7 +68,7 @@ async def reaping(
             runs=runs,
             patience=patience,
             retention_sec=retention_sec,
-            default_tag="default",
+            jobs=RunJobs(WorkflowTexts(broker, NAMES, retention_sec=retention_sec), "default"),
             is_confirmed=is_confirmed,
         )
         tasks.start_soon(BucketWatch(broker, NAMES.runs_bucket, RunFeed([runs])).run)
@@ -414,3 +417,32 @@ async def test_what_the_broker_refuses_now_is_tried_again(
         await store.js.update_stream(**full, discard="new", max_msgs=-1)
         await eventually(lambda: reaper.acts[Act.QUEUE_AGAIN], 1)
     assert (await store.jobs())[-1].body["run_id"] == run.run_id
+
+
+async def test_a_run_of_a_workflow_file_is_queued_again_with_its_text(
+    nats_server: NatsServer, broker: Broker, runs: RunStore
+) -> None:
+    text = "flow: {graph: a}\ntasks: {a: {use: b}}"
+    sha256 = await WorkflowTexts(broker, NAMES, retention_sec=3600).put(text, now=time.time())
+    run = snapshot(workflow_yaml_sha256=sha256, workflow_yaml_bytes=len(text))
+    await runs.create(run)
+    patience = Patience(cancel_grace=HOUR, heartbeat=HOUR, unconfirmed=0.05)
+    async with reaping(nats_server.url, patience) as reaper:
+        await eventually(lambda: reaper.acts[Act.QUEUE_AGAIN], 1)
+    message = await broker.client.jetstream().get_last_msg(NAMES.work_stream, NAMES.work("default"))
+    job = RunJob.from_bytes(message.data or b"")
+    assert (job.workflow_yaml, job.workflow_yaml_sha256) == (text, sha256)
+
+
+async def test_a_run_whose_workflow_is_gone_is_left_to_the_job_it_has(
+    nats_server: NatsServer, runs: RunStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = snapshot(workflow_yaml_sha256="0" * 64)
+    await runs.create(run)
+    patience = Patience(cancel_grace=HOUR, heartbeat=HOUR, unconfirmed=0.05)
+    async with reaping(nats_server.url, patience) as reaper:
+        await eventually(lambda: "its workflow is gone" in caplog.text, True)
+        assert not reaper.acts
+    stored = await runs.read(run.run_id)
+    assert stored is not None
+    assert stored.snapshot.status is RunStatus.PENDING

@@ -11,6 +11,7 @@ from pyoco_protocol.run_lifecycle import RunStatus, TaskStatus
 from pyoco_protocol.snapshots import RunSnapshot, TaskRecord
 from pyoco_protocol.wire import WireModel
 from pyoco_protocol.workers import WorkerRecord
+from pyoco_protocol.workflows.problems import WorkflowProblem
 
 
 class RunSubmission(BaseModel):
@@ -47,6 +48,13 @@ class RunTasks(WireModel):
     tasks: dict[str, TaskStatus]
     task_records: dict[str, TaskRecord]
     task_records_truncated: bool
+
+
+class WorkflowValidation(WireModel):
+    """The answer of `POST /runs/yaml/validate`."""
+
+    valid: bool
+    problems: tuple[WorkflowProblem, ...] = ()
 
 
 class Health(WireModel):

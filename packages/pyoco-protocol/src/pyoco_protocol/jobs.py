@@ -1,5 +1,6 @@
 """What waits in the queue for a worker."""
 
+import hashlib
 from typing import Final
 
 from pydantic import Field, JsonValue, ValidationError
@@ -43,6 +44,10 @@ class RunJob(WireModel):
             submitted_at=run.submitted_at or run.updated_at,
         )
 
+    def with_workflow(self, text: str, sha256: str) -> "RunJob":
+        """Return the job with the text of the workflow that it is a run of."""
+        return self.model_copy(update={"workflow_yaml": text, "workflow_yaml_sha256": sha256})
+
     def with_record(self, run: RunSnapshot, revision: int) -> "RunJob":
         """Return the job with all that the record of its waiting run says beside it."""
         rest = run.model_dump(mode="json", exclude=_SAID_BY_JOB, exclude_none=True)
@@ -58,6 +63,15 @@ class RunJob(WireModel):
             )
         except ValidationError:
             return None
+
+    def verify_workflow(self) -> None:
+        """Raise InvalidJobError where the text of the workflow is not the one that was accepted."""
+        text, sha256 = self.workflow_yaml, self.workflow_yaml_sha256
+        if text is None or sha256 is None:
+            return
+        # A lone surrogate has no bytes to take a hash of, and was never in an accepted file.
+        if hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest() != sha256:
+            raise InvalidJobError([("workflow_yaml", "is not the text of workflow_yaml_sha256")])
 
     def to_bytes(self) -> bytes:
         """Return the message body."""

@@ -1,5 +1,6 @@
 """Every subject, stream, bucket, key and consumer name; no other module spells one."""
 
+import base64
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,6 +25,7 @@ class Names:
     auth_bucket: str = "pyoco_auth"
     wheels_bucket: str = "pyoco_wheels"
     wheel_history_bucket: str = "pyoco_wheel_history"
+    workflows_bucket: str = "pyoco_workflows"
 
     def work(self, tag: str) -> str:
         """Where jobs for workers with `tag` wait."""
@@ -69,6 +71,26 @@ def kv_key(bucket: str, key: str) -> str:
 def kv_stream(bucket: str) -> str:
     """Return the stream behind a bucket."""
     return f"KV_{bucket}"
+
+
+def object_stream(bucket: str) -> str:
+    """Return the stream behind an object bucket."""
+    return f"OBJ_{bucket}"
+
+
+def all_objects(bucket: str) -> tuple[str, str]:
+    """Return all that the stream of an object bucket keeps: bytes, and what is said of them."""
+    return f"$O.{bucket}.C.>", f"$O.{bucket}.M.>"
+
+
+def object_chunks(bucket: str, nuid: str) -> str:
+    """Where the bytes of an object rest."""
+    return f"$O.{bucket}.C.{nuid}"
+
+
+def object_meta(bucket: str, name: str) -> str:
+    """Where it rests what an object is called and which bytes are its own."""
+    return f"$O.{bucket}.M.{base64.urlsafe_b64encode(name.encode()).decode()}"
 
 
 def work_consumer(tag: str) -> str:

@@ -40,6 +40,14 @@ class BucketSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class ObjectBucketSpec:
+    """An object bucket as we create it: as clients of NATS do, and its messages may expire."""
+
+    name: str
+    replicas: int
+
+
+@dataclass(frozen=True, slots=True)
 class ConsumerSpec:
     """The pull consumer that the workers of one tag share.
 
@@ -61,6 +69,7 @@ class Topology:
     streams: tuple[StreamSpec, ...]
     buckets: tuple[BucketSpec, ...]
     names: Names = field(default_factory=Names)
+    object_buckets: tuple[ObjectBucketSpec, ...] = ()
 
 
 def names_from(settings: TopologySettings) -> Names:
@@ -75,6 +84,7 @@ def names_from(settings: TopologySettings) -> Names:
         auth_bucket=settings.auth_kv_bucket,
         wheels_bucket=settings.wheel_object_store_bucket,
         wheel_history_bucket=settings.wheel_history_kv_bucket,
+        workflows_bucket=settings.workflows_object_store_bucket,
     )
 
 
@@ -108,6 +118,7 @@ def wanted_topology(settings: TopologySettings) -> Topology:
             BucketSpec(name=names.runs_bucket, replicas=settings.replicas),
             BucketSpec(name=names.workers_bucket, replicas=settings.replicas, forbid_ttl=True),
         ),
+        object_buckets=(ObjectBucketSpec(name=names.workflows_bucket, replicas=settings.replicas),),
     )
 
 

@@ -42,6 +42,7 @@ class WorkerConfig:
     heartbeat: HeartbeatSettings
     snapshot: SnapshotSettings
     letters_for_execution_errors: bool
+    callable_allow: tuple[str, ...] | None = None
 
     @property
     def own_directory(self) -> Path:
@@ -116,6 +117,7 @@ def worker_config(flags: Flags, environ: Mapping[str, str]) -> WorkerConfig:
         letters_for_execution_errors=load_settings(
             DlqSettings, environ
         ).dlq_publish_execution_error,
+        callable_allow=worker.allowed_modules,
     )
 
 

@@ -68,6 +68,7 @@ class RunExecutor:
         reached(Failpoint.JOB_DELIVERED)
         try:
             job = RunJob.from_bytes(delivery.data)
+            job.verify_workflow()
         except InvalidJobError as error:
             await self.refuser.refuse(delivery, error)
             return
@@ -164,6 +165,7 @@ class RunExecutor:
             attempt=run.record.attempt,
             flow_name=job.flow_name,
             params=job.params,
+            workflow_yaml=job.workflow_yaml,
         )
         while True:
             child: ChildProcess | None = None

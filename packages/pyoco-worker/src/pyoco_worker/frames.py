@@ -36,6 +36,8 @@ class Setup(Frame):
     import_paths: tuple[str, ...]
     max_record_bytes: int
     directory: str
+    # Modules that workflow files may call; None leaves it to the worker's own rule.
+    callable_allow: tuple[str, ...] | None = None
 
 
 class RunOrder(Frame):
@@ -46,6 +48,8 @@ class RunOrder(Frame):
     attempt: int
     flow_name: str
     params: dict[str, JsonValue]
+    # The text of the flow, where the run brings its own.
+    workflow_yaml: str | None = None
 
 
 class CancelOrder(Frame):
@@ -92,7 +96,9 @@ class TaskChanged(Frame):
     state: TaskStatus
 
 
-FinishedHow = Literal["succeeded", "failed", "stopped", "flow_not_found"]
+FinishedHow = Literal[
+    "succeeded", "failed", "stopped", "flow_not_found", "workflow_invalid", "callable_refused"
+]
 
 
 class Finished(Frame):

@@ -7,6 +7,7 @@ from typing import Final
 from pyoco_protocol.dead_letters import DeadLetterReason
 from pyoco_protocol.problems import (
     AttemptsExhaustedError,
+    CallableNotAllowedError,
     ChildDiedError,
     ExecutionFailedError,
     FlowNotFoundError,
@@ -37,6 +38,8 @@ _STATUS_OF: Final[Mapping[FinishedHow, RunStatus]] = {
     "succeeded": RunStatus.COMPLETED,
     "failed": RunStatus.FAILED,
     "flow_not_found": RunStatus.FAILED,
+    "workflow_invalid": RunStatus.FAILED,
+    "callable_refused": RunStatus.FAILED,
     "stopped": RunStatus.CANCELLED,
 }
 
@@ -46,6 +49,10 @@ def outcome_of(finished: Finished, run_id: str, flow_name: str) -> Outcome:
     error: PyocoError | None = None
     if finished.how == "flow_not_found":
         error = FlowNotFoundError(flow_name)
+    elif finished.how == "workflow_invalid":
+        error = InvalidJobError([("workflow_yaml", finished.error or "no reason given")])
+    elif finished.how == "callable_refused":
+        error = CallableNotAllowedError(run_id, finished.error or "no reason given")
     elif finished.how == "failed":
         error = ExecutionFailedError(run_id, finished.error or "no reason given")
     return Outcome(

@@ -217,6 +217,7 @@ class Worker:
             max_record_bytes=config.max_snapshot_bytes,
             environment=config.child_environment,
             directory=config.runs_directory,
+            callable_allow=config.callable_allow,
         )
 
     def _introduction(self) -> dict[str, object]:

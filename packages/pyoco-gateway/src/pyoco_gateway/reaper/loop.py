@@ -14,15 +14,16 @@ from pydantic import ValidationError
 from pyoco_gateway.job_queue import JobQueue
 from pyoco_gateway.reaper.rules import Act, Patience, Sight
 from pyoco_gateway.reaper.runs_in_sight import RunsInSight
+from pyoco_gateway.run_jobs import RunJobs
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.requests import RefusedError
 from pyoco_protocol.jetstream.run_store import ConflictError, RunStore, StoredRun
-from pyoco_protocol.jobs import RunJob
 from pyoco_protocol.logs import error_fields
 from pyoco_protocol.problems import (
     BrokerUnavailableError,
     CancelTimeoutError,
     SnapshotUnreadableError,
+    WorkflowTextGoneError,
 )
 from pyoco_protocol.run_endings import cancelled
 from pyoco_protocol.snapshots import RunSnapshot
@@ -48,7 +49,7 @@ class Reaper:
     runs: RunsInSight
     patience: Patience
     retention_sec: int
-    default_tag: str
+    jobs: RunJobs
     # Whether this gateway knows that the job of a run is in the queue.
     is_confirmed: Callable[[RunSnapshot], bool]
     on_queued: Callable[[str], None] = lambda _: None
@@ -84,6 +85,11 @@ class Reaper:
             extra = {"run_id": sight.run_id, "act": act, "reason": str(error)}
             _log.warning("run not reaped yet", extra=extra)
             self.runs.again_later(sight, act, _RETRY_SEC)
+        except WorkflowTextGoneError as error:
+            # The job it has, if it has one, carries the text, and the queue gives it out again by
+            # itself. So the run is not failed for it; whoever knows better can cancel it.
+            fields = {**error_fields(error), "run_id": sight.run_id, "act": act}
+            _log.warning("run cannot be queued again: its workflow is gone", extra=fields)
         except ValidationError as error:
             # Not ours: no gateway of ours takes in what does not make a job.
             extra = {"run_id": sight.run_id, "act": act, "reason": f"{error.error_count()} faults"}
@@ -115,7 +121,7 @@ class Reaper:
         run = stored.snapshot
         if self.is_confirmed(run):
             return False
-        job = RunJob.of(run, default_tag=self.default_tag)
+        job = await self.jobs.make(run)
         await self.queue.publish(run.run_id, job.tag, job.to_bytes())
         self.on_queued(run.run_id)
         # After the publish: a crash in between publishes once more, which is harmless; the other
@@ -127,9 +133,7 @@ class Reaper:
 
     async def _hand_over(self, stored: StoredRun) -> bool:
         run = stored.snapshot
-        job = RunJob.of(run, default_tag=self.default_tag).model_copy(
-            update={"still_at_revision": stored.revision}
-        )
+        job = (await self.jobs.make(run)).model_copy(update={"still_at_revision": stored.revision})
         # One such job for each time a run stands still, however many gateways see it.
         await self.queue.publish(f"{run.run_id}:{stored.revision}", job.tag, job.to_bytes())
         extra = {"run_id": run.run_id, "worker_id": run.worker_id, "attempt": run.attempt}

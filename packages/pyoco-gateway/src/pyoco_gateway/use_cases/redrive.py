@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from pyoco_gateway.read_model.dead_letter_index import LetterFilter
 from pyoco_gateway.use_cases.read_dead_letters import DeadLetters
-from pyoco_gateway.use_cases.submit_run import IdempotencyKey, SubmitRun
+from pyoco_gateway.use_cases.submit_run import IdempotencyKey, SubmitRun, WorkflowFile
 from pyoco_protocol.failpoints import Failpoint, reached
 from pyoco_protocol.http_bodies import (
     RedriveFailure,
@@ -24,6 +24,7 @@ from pyoco_protocol.ids import is_run_id
 from pyoco_protocol.jetstream.dead_letter_shelf import StoredLetter
 from pyoco_protocol.jetstream.requests import RefusedError
 from pyoco_protocol.jetstream.run_store import RunStore
+from pyoco_protocol.jetstream.workflow_texts import WorkflowTexts
 from pyoco_protocol.problems import (
     BrokerUnavailableError,
     NotRedrivableError,
@@ -52,6 +53,7 @@ class Redrive:
     letters: DeadLetters
     store: RunStore
     submit_run: SubmitRun
+    texts: WorkflowTexts
 
     async def __call__(self, seq: str) -> tuple[Redriven, bool]:
         """Return the new run of a letter, and whether it was there before."""
@@ -59,7 +61,13 @@ class Redrive:
         run = await self._run_of(stored)
         key = IdempotencyKey.of_redrive(run)
         submission = _submission_of(run, stored.seq)
-        submitted = await self.submit_run(submission, key=key, redriven_from=run.run_id)
+        workflow = await self._workflow_of(run, stored.seq)
+        if workflow is not None:
+            # Kept for the new run as long as for one that was just submitted.
+            await self.texts.put(workflow.text, now=time.time())
+        submitted = await self.submit_run(
+            submission, key=key, redriven_from=run.run_id, workflow=workflow
+        )
         reached(Failpoint.LETTER_REDRIVEN)
         await self._remove(stored.seq)
         redriven = Redriven(seq=stored.seq, run_id=run.run_id, new_run_id=key.run_id)
@@ -79,6 +87,7 @@ class Redrive:
         stored = await self.letters.read(seq)
         run = await self._run_of(stored)
         _submission_of(run, stored.seq)
+        await self._workflow_of(run, stored.seq)
         new_run_id = IdempotencyKey.of_redrive(run).run_id
         return Redriven(seq=stored.seq, run_id=run.run_id, new_run_id=new_run_id)
 
@@ -96,9 +105,18 @@ class Redrive:
         if run.status is not RunStatus.FAILED:
             # What goes on or went well is not done twice, and a cancel stays one.
             raise NotRedrivableError(seq, f"run {run_id} is {run.status}, not FAILED", run_id)
-        if run.workflow_yaml_sha256 is not None:
-            raise NotRedrivableError(seq, f"the workflow file of run {run_id} is not kept", run_id)
         return run
+
+    async def _workflow_of(self, run: RunSnapshot, seq: int) -> WorkflowFile | None:
+        """Return the workflow file that the run came with; None for a run of an installed flow."""
+        sha256 = run.workflow_yaml_sha256
+        if sha256 is None:
+            return None
+        text = await self.texts.get(sha256)
+        if text is None:
+            why = f"the workflow file of run {run.run_id} is gone"
+            raise NotRedrivableError(seq, why, run.run_id)
+        return WorkflowFile(text, sha256, len(text.encode()))
 
     async def _remove(self, seq: int) -> None:
         try:

@@ -26,6 +26,7 @@ from pyoco_protocol.problems import (
     ParamsTooLargeError,
     PyocoError,
     SubmitOutcomeUnknownError,
+    WorkflowTooLargeError,
 )
 from pyoco_protocol.run_lifecycle import RunStatus
 from pyoco_protocol.snapshots import RunSnapshot
@@ -57,13 +58,22 @@ class IdempotencyKey:
     request_hash: str
 
     @classmethod
-    def of(cls, key: str, submission: RunSubmission, *, tenant: str = "") -> "IdempotencyKey":
+    def of(
+        cls,
+        key: str,
+        submission: RunSubmission,
+        *,
+        tenant: str = "",
+        endpoint: str = "POST /runs",
+        workflow_yaml_sha256: str | None = None,
+    ) -> "IdempotencyKey":
         """Return what `key` stands for; the order of keys in the body does not matter."""
-        canonical = json.dumps(
-            submission.model_dump(mode="json"), sort_keys=True, separators=(",", ":")
-        )
+        submitted = submission.model_dump(mode="json")
+        if workflow_yaml_sha256 is not None:
+            submitted["workflow_yaml_sha256"] = workflow_yaml_sha256
+        canonical = json.dumps(submitted, sort_keys=True, separators=(",", ":"))
         return cls(
-            idempotent_run_id(tenant, "POST /runs", key),
+            idempotent_run_id(tenant, endpoint, key),
             hashlib.sha256(canonical.encode()).hexdigest(),
         )
 
@@ -75,6 +85,15 @@ class IdempotencyKey:
             idempotent_run_id(run.tenant_id or "", "POST /dlq/redrive", run.run_id),
             hashlib.sha256(key.encode()).hexdigest(),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowFile:
+    """A workflow file that is checked and kept; a run that brings one needs no installed flow."""
+
+    text: str
+    sha256: str
+    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +125,7 @@ class SubmitRun:
         *,
         key: IdempotencyKey | None = None,
         redriven_from: str | None = None,
+        workflow: WorkflowFile | None = None,
     ) -> Submitted:
         """Return the run, stored and queued.
 
@@ -115,10 +135,10 @@ class SubmitRun:
 
         With a key the same submission is the same run, however often it comes.
         """
-        run = self._first_snapshot(submission, key).model_copy(
+        run = self._first_snapshot(submission, key, workflow).model_copy(
             update={"redriven_from": redriven_from}
         )
-        job = self._job_of(run)
+        job = self._job_of(run, workflow)
         try:
             return await self._take_in(run, job)
         except RefusedError as refusal:
@@ -183,7 +203,12 @@ class SubmitRun:
         self.unconfirmed.discard(run.run_id)
         return stored.snapshot
 
-    def _first_snapshot(self, submission: RunSubmission, key: IdempotencyKey | None) -> RunSnapshot:
+    def _first_snapshot(
+        self,
+        submission: RunSubmission,
+        key: IdempotencyKey | None,
+        workflow: WorkflowFile | None,
+    ) -> RunSnapshot:
         now = self.clock()
         tag = submission.tag or self.default_tag
         return RunSnapshot(
@@ -198,15 +223,24 @@ class SubmitRun:
             tag=tag,
             tags=(tag,) if submission.tags is None else submission.tags,
             request_hash=None if key is None else key.request_hash,
+            workflow_yaml_sha256=None if workflow is None else workflow.sha256,
+            workflow_yaml_bytes=None if workflow is None else workflow.size_bytes,
         )
 
-    def _job_of(self, run: RunSnapshot) -> RunJob:
+    def _job_of(self, run: RunSnapshot, workflow: WorkflowFile | None) -> RunJob:
         job = RunJob.of(run, default_tag=self.default_tag)
         size = len(job.to_bytes())
         limit = min(self.max_params_bytes, self.queue.max_job_bytes - _RECORD_BYTES)
         if size > limit:
             raise ParamsTooLargeError(limit, size)
-        return job
+        if workflow is None:
+            return job
+        whole = job.with_workflow(workflow.text, workflow.sha256)
+        # Params and text share the one message, whatever each may be alone.
+        room = self.queue.max_job_bytes - _RECORD_BYTES - size
+        if len(whole.to_bytes()) - size > room:
+            raise WorkflowTooLargeError(max(room, 0), workflow.size_bytes)
+        return whole
 
     async def _publish(self, run: RunSnapshot, job: RunJob, revision: Revision) -> None:
         try:

@@ -15,6 +15,7 @@ from pyoco_protocol.topology import (
     MIN_API_LEVEL,
     BucketSpec,
     ConsumerSpec,
+    ObjectBucketSpec,
     StreamSpec,
     Topology,
 )
@@ -62,6 +63,8 @@ async def ensure_topology(client: Client, topology: Topology) -> list[Difference
             await _remove_ttl(client, config["name"])
             found = [each for each in found if each.setting != "max_age"]
         differences += found
+    for objects in topology.object_buckets:
+        differences += await _ensure_stream(client, _object_bucket_config(objects))
     return differences
 
 
@@ -194,4 +197,22 @@ def _bucket_config(spec: BucketSpec) -> dict[str, Any]:
         "deny_delete": True,
         "allow_msg_ttl": True,
         "subject_delete_marker_ttl": LIMIT_MARKER_SEC * _NANOSECONDS,
+    }
+
+
+def _object_bucket_config(spec: ObjectBucketSpec) -> dict[str, Any]:
+    return {
+        "name": subjects.object_stream(spec.name),
+        "subjects": list(subjects.all_objects(spec.name)),
+        "retention": "limits",
+        "discard": "new",
+        "storage": "file",
+        "num_replicas": spec.replicas,
+        "max_consumers": -1,
+        "max_msgs": -1,
+        "max_bytes": -1,
+        "max_age": 0,
+        "allow_direct": True,
+        "allow_rollup_hdrs": True,
+        "allow_msg_ttl": True,
     }

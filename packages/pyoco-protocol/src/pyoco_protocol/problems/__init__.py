@@ -49,10 +49,13 @@ from pyoco_protocol.problems.requests import (
     WheelVersionError,
     WorkerNotFoundError,
     WorkersRequestError,
+    WorkflowRefusedError,
+    WorkflowTextGoneError,
     WorkflowTooLargeError,
 )
 from pyoco_protocol.problems.runs import (
     AttemptsExhaustedError,
+    CallableNotAllowedError,
     CancelTimeoutError,
     ChildDiedError,
     DlqPublishError,
@@ -77,6 +80,7 @@ __all__ = [
     "BrokerLockHeldError",
     "BrokerTooOldError",
     "BrokerUnavailableError",
+    "CallableNotAllowedError",
     "CancelTimeoutError",
     "CatalogueEntry",
     "ChildDiedError",
@@ -122,6 +126,8 @@ __all__ = [
     "WorkerIdTakenError",
     "WorkerNotFoundError",
     "WorkersRequestError",
+    "WorkflowRefusedError",
+    "WorkflowTextGoneError",
     "WorkflowTooLargeError",
     "language_from_accept",
 ]

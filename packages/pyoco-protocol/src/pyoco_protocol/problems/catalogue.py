@@ -433,6 +433,20 @@ _ADDED: Final = (
         ),
     ),
     _entry(
+        "0119",
+        _texts(
+            "The workflow calls a function that is not allowed",
+            "ワークフローが許可されていない関数を呼び出しています",
+        ),
+        _texts(
+            "Call a function of your own module, or have its module added to "
+            "PYOCO_CALLABLE_ALLOW on the workers with this tag.",
+            "自分のモジュールの関数を使うか、該当tagのworkerのPYOCO_CALLABLE_ALLOWに"
+            "そのモジュールを追加してください。",
+        ),
+        retryable=False,
+    ),
+    _entry(
         "0120",
         _texts("The dead letter cannot be redriven", "DLQエントリを再投入できません"),
         _texts(
@@ -440,6 +454,15 @@ _ADDED: Final = (
             "then delete the entry.",
             "`detail` を確認してください。必要であればPOST /runsで新たに投入し、"
             "エントリを削除してください。",
+        ),
+        retryable=False,
+    ),
+    _entry(
+        "0125",
+        _texts("The workflow file of the run is gone", "runのワークフローファイルが残っていません"),
+        _texts(
+            "Submit the workflow file again with POST /runs/yaml.",
+            "ワークフローファイルをPOST /runs/yamlで再投入してください。",
         ),
         retryable=False,
     ),

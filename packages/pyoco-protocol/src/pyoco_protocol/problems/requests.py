@@ -1,7 +1,9 @@
 """What a caller of the HTTP API may meet."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
+
+from pydantic import JsonValue
 
 from pyoco_protocol.problems.base import FaultyInputError, PyocoError, TooLargeError
 from pyoco_protocol.problems.catalogue import CATALOGUE
@@ -32,6 +34,30 @@ class WorkflowTooLargeError(TooLargeError):
 
     entry = CATALOGUE["ERR-PYOCO-0016"]
     what = "workflow file"
+
+
+class WorkflowRefusedError(PyocoError):
+    """A workflow file has faults; each is told with its place."""
+
+    entry = CATALOGUE["ERR-PYOCO-0002"]
+    status = HTTPStatus.UNPROCESSABLE_ENTITY
+
+    def __init__(self, problems: Sequence[Mapping[str, JsonValue]], detail: str) -> None:
+        listed: list[JsonValue] = [dict(problem) for problem in problems]
+        super().__init__(detail, extra={"problems": listed})
+
+
+class WorkflowTextGoneError(PyocoError):
+    """The stored text of a workflow is not there any more, so its run cannot be queued again."""
+
+    entry = CATALOGUE["ERR-PYOCO-0125"]
+    status = HTTPStatus.CONFLICT
+
+    def __init__(self, run_id: str, sha256: str) -> None:
+        super().__init__(
+            f"the workflow file {sha256} of run {run_id} is gone",
+            extra={"run_id": run_id, "workflow_yaml_sha256": sha256},
+        )
 
 
 class WheelTooLargeError(TooLargeError):

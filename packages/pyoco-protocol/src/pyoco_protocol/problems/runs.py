@@ -14,6 +14,16 @@ class FlowNotFoundError(PyocoError):
         self.flow_name = flow_name
 
 
+class CallableNotAllowedError(PyocoError):
+    """A task of a workflow file calls a function that this worker does not let it call."""
+
+    entry = CATALOGUE["ERR-PYOCO-0119"]
+
+    def __init__(self, run_id: str, what: str) -> None:
+        super().__init__(what, extra={"run_id": run_id})
+        self.run_id = run_id
+
+
 class ExecutionFailedError(PyocoError):
     """The flow raised."""
 

@@ -22,6 +22,7 @@ from pyoco_protocol.settings.values import (
     Interval,
     Limit,
     MessageBytes,
+    ModuleNames,
     Name,
     NatsUrls,
     PathValue,
@@ -129,6 +130,9 @@ class TopologySettings(PyocoSettings):
     wheel_history_ttl_sec: Age = _setting(
         7_776_000, "How long the wheel history is kept; 0 sets no limit.", "7776000"
     )
+    workflows_object_store_bucket: Name = _setting(
+        _NAMES.workflows_bucket, "Object bucket of submitted workflow files.", "pyoco_workflows"
+    )
 
     @model_validator(mode="after")
     def _nothing_overlaps(self) -> Self:
@@ -161,6 +165,12 @@ class TopologySettings(PyocoSettings):
                     str(type(self).model_fields[field].default),
                 )
             taken.add(bucket)
+        if self.workflows_object_store_bucket == self.wheel_object_store_bucket:
+            raise RuleBrokenError(
+                "PYOCO_WORKFLOWS_OBJECT_STORE_BUCKET",
+                "must differ from PYOCO_WHEEL_OBJECT_STORE_BUCKET",
+                _NAMES.workflows_bucket,
+            )
         return self
 
 
@@ -294,6 +304,18 @@ class WorkerSettings(PyocoSettings):
         "commas; `*` stands for any characters.",
         "AWS_*,DATABASE_URL",
     )
+    callable_allow: ModuleNames = _setting(
+        "",
+        "Modules whose functions workflow files may call, with all below them, separated by "
+        "commas. Unset: any but the standard library and what the worker itself is made of.",
+        "my_company.tasks,etl",
+    )
+
+    @property
+    def allowed_modules(self) -> tuple[str, ...] | None:
+        """The modules in `callable_allow`; None where it is not set."""
+        names = tuple(name.strip() for name in self.callable_allow.split(",") if name.strip())
+        return names or None
 
     @property
     def pass_env_patterns(self) -> tuple[str, ...]:

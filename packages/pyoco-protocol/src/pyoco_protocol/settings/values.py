@@ -86,6 +86,13 @@ def _nats_urls(text: str) -> str:
     return text
 
 
+def _module_names(text: str) -> str:
+    for name in filter(None, (part.strip() for part in text.split(","))):
+        if not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", name):
+            raise ValueError("must be names of modules such as my_company.tasks, joined by commas")
+    return text
+
+
 def _path(value: Path) -> Path:
     if "\0" in str(value):
         raise ValueError("must be a path")
@@ -98,6 +105,7 @@ Name = Annotated[str, AfterValidator(_name)]
 SubjectPrefix = Annotated[str, AfterValidator(_subject_prefix)]
 HeaderName = Annotated[str, AfterValidator(_header_name)]
 NatsUrls = Annotated[str, AfterValidator(_nats_urls)]
+ModuleNames = Annotated[str, AfterValidator(_module_names)]
 PathValue = Annotated[Path, AfterValidator(_path)]
 UPPER: Final = BeforeValidator(_upper)
 LOWER: Final = BeforeValidator(_lower)

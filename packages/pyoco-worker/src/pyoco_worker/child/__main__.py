@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from pyoco_worker.callable_policy import CallablePolicy
 from pyoco_worker.child.working_directory import WorkingDirectory
 from pyoco_worker.frames import (
     CancelOrder,
@@ -106,6 +107,7 @@ class Child:
         except ResolverError as error:
             self.send(Unusable(error=str(error)))
             os._exit(1)
+        policy = CallablePolicy(setup.callable_allow)
         directory = WorkingDirectory(Path(setup.directory))
         self.send(Ready())
         for order in frames:
@@ -114,7 +116,7 @@ class Child:
             directory.enter(order)
             run = EngineRun(order, max_record_bytes=setup.max_record_bytes, send=self.send)
             self._begin(order.run_id, run)
-            finished = run.execute(resolve)
+            finished = run.execute(resolve, policy)
             with self._current_lock:
                 self._current = None
             sys.stdout.flush()

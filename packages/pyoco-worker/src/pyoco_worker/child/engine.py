@@ -1,21 +1,33 @@
 """Runs one flow with the Pyoco engine; the only module that imports it."""
 
+import contextlib
+import io
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from pydantic import JsonValue
 from pyoco.core.engine import Engine
 from pyoco.core.models import Flow, RunContext, Task, TaskState
 from pyoco.core.models import RunStatus as EngineStatus
+from pyoco.discovery.loader import TaskLoader
+from pyoco.dsl.graph import build_flow_from_graph, parse_graph
 from pyoco.dsl.nodes import TaskNode
+from pyoco.dsl.syntax import TaskWrapper
+from pyoco.schemas.config import FlowConfig, PyocoConfig, TaskConfig
 from pyoco.trace.backend import TraceBackend
 
 from pyoco_protocol.run_lifecycle import TaskStatus
 from pyoco_protocol.snapshots import TaskRecord
+from pyoco_protocol.workflows.document import TaskPlan
+from pyoco_protocol.workflows.graph_rules import GraphLanguage
+from pyoco_protocol.workflows.problems import WorkflowInvalidError
+from pyoco_worker.callable_policy import CallablePolicy
 from pyoco_worker.child.resolver import FlowResolver
 from pyoco_worker.child.values import TooLargeError, safe_text, to_json
+from pyoco_worker.child.workflow import CallableRefusedError, WorkflowLoader
 from pyoco_worker.frames import Finished, FinishedHow, Progress, RunOrder, TaskChanged
 
 _MAX_ERROR_CHARS: Final = 4_000
@@ -23,6 +35,8 @@ _MAX_TRACEBACK_CHARS: Final = 16_000
 
 # Below the time after which the parent asks for itself.
 _QUIET_SEC: Final = 0.1
+
+_OWN_RULE: Final = CallablePolicy(None)
 
 Send = Callable[[Progress | TaskChanged], None]
 
@@ -50,12 +64,21 @@ class EngineRun:
         """Send where all tasks stand; may be called from another thread."""
         self._reports.tell()
 
-    def execute(self, resolve: FlowResolver) -> Finished:
+    def execute(self, resolve: FlowResolver, policy: CallablePolicy = _OWN_RULE) -> Finished:
         """Return how the flow ended; never raises, whatever user code does."""
+        params = dict(self._order.params)
         try:
-            flow = resolve(self._order.flow_name)
-        except KeyError as error:
-            return self._finished("flow_not_found", error)
+            if self._order.workflow_yaml is None:
+                flow = _resolved(resolve, self._order.flow_name)
+            else:
+                flow, defaults = _flow_of(self._order.workflow_yaml, self._order.flow_name, policy)
+                params = {**defaults, **params}
+        except FlowMissingError as error:
+            return self._finished("flow_not_found", error.__cause__)
+        except WorkflowInvalidError as error:
+            return self._finished("workflow_invalid", error)
+        except CallableRefusedError as error:
+            return self._finished("callable_refused", error)
         except BaseException as error:  # noqa: BLE001 - user code: a failed run, not a dead child
             return self._finished("failed", error)
         if not isinstance(flow, Flow):
@@ -69,7 +92,7 @@ class EngineRun:
         self._reports.begin(task.name for task in flow.tasks)
         failure: BaseException | None = None
         try:
-            Engine(self._reports).run(flow, dict(self._order.params), run_context=self._context)
+            Engine(self._reports).run(flow, params, run_context=self._context)
         except BaseException as error:  # noqa: BLE001 - user code: SystemExit ends its run only
             failure = error
         with self._lock:
@@ -129,6 +152,77 @@ class EngineRun:
             error=_limited(record.error, _MAX_ERROR_CHARS) if failed else None,
             traceback=_limited(record.traceback, _MAX_TRACEBACK_CHARS) if failed else None,
         )
+
+
+class FlowMissingError(Exception):
+    """The resolver knows no flow of this name."""
+
+
+def _resolved(resolve: FlowResolver, flow_name: str) -> object:
+    try:
+        return resolve(flow_name)
+    except KeyError as error:
+        raise FlowMissingError(flow_name) from error
+
+
+def _flow_of(
+    text: str, flow_name: str, policy: CallablePolicy
+) -> tuple[object, dict[str, JsonValue]]:
+    """Return the flow that a workflow file describes, and the params it brings."""
+    loader = WorkflowLoader(policy, GraphLanguage(parse_graph, _build_without_tasks), _unwrapped)
+    workflow, found = loader.load(text)
+    document = workflow.document
+    tasks = _plugin_tasks([each.plan for each in found if each.plan.use is not None])
+    for each in found:
+        if each.found is not None:
+            tasks[each.plan.name] = Task(
+                func=each.found,
+                name=each.plan.name,
+                inputs=dict(each.plan.inputs),
+                outputs=list(each.plan.outputs),
+            )
+    pipes = {name: pipe.value for name, pipe in document.pipes.items()}
+    flow = build_flow_from_graph(
+        graph=document.graph.value, tasks=tasks, pipes=pipes, flow_name=flow_name
+    )
+    return flow, document.defaults
+
+
+def _plugin_tasks(plans: list[TaskPlan]) -> dict[str, Task]:
+    """Return the tasks that plug-ins installed here provide; asking them calls each of them."""
+    if not plans:
+        return {}
+    config = PyocoConfig(
+        version=1,
+        flow=FlowConfig(graph=""),
+        tasks={
+            plan.name: TaskConfig(
+                use=plan.use, inputs=dict(plan.inputs), outputs=list(plan.outputs)
+            )
+            for plan in plans
+        },
+    )
+    loader = TaskLoader(config)
+    # It says on stdout what it cannot load, and that is the run's own.
+    with contextlib.redirect_stdout(io.StringIO()):
+        loader.load()
+    return {plan.name: loader.tasks[plan.name] for plan in plans}
+
+
+def _build_without_tasks(graph: str, tasks: Iterable[str], pipes: Mapping[str, str]) -> object:
+    dummies = {name: Task(func=_nothing, name=name) for name in tasks}
+    return build_flow_from_graph(graph=graph, tasks=dummies, pipes=dict(pipes))
+
+
+def _nothing() -> None:
+    """Stand where a task would, while a graph is only looked at."""
+
+
+def _unwrapped(held: object) -> object:
+    """Return the function in what a module holds: `@task` puts an object of the engine there."""
+    if isinstance(held, TaskWrapper):
+        held = held.task
+    return held.func if isinstance(held, Task) else held
 
 
 def _smallest(records: dict[str, TaskRecord], max_bytes: int) -> dict[str, TaskRecord]:

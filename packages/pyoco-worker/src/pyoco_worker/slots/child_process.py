@@ -61,6 +61,7 @@ class ChildSetup:
     max_record_bytes: int
     environment: dict[str, str]
     directory: Path
+    callable_allow: tuple[str, ...] | None = None
 
 
 class _Frames(asyncio.Protocol):
@@ -187,6 +188,7 @@ class ChildProcess:
                     import_paths=setup.import_paths,
                     max_record_bytes=setup.max_record_bytes,
                     directory=str(directory),
+                    callable_allow=setup.callable_allow,
                 )
             )
             await asyncio.shield(child._ready)

@@ -1,0 +1,27 @@
+"""Makes the job of a run that is stored already, to queue it once more."""
+
+from dataclasses import dataclass
+
+from pyoco_protocol.jetstream.workflow_texts import WorkflowTexts
+from pyoco_protocol.jobs import RunJob
+from pyoco_protocol.problems import WorkflowTextGoneError
+from pyoco_protocol.snapshots import RunSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class RunJobs:
+    """Jobs that say all a worker needs: a workflow's text too, which no snapshot holds."""
+
+    texts: WorkflowTexts
+    default_tag: str
+
+    async def make(self, run: RunSnapshot) -> RunJob:
+        """Return the job; raise WorkflowTextGoneError where the run's workflow is not kept."""
+        job = RunJob.of(run, default_tag=self.default_tag)
+        sha256 = run.workflow_yaml_sha256
+        if sha256 is None:
+            return job
+        text = await self.texts.get(sha256)
+        if text is None:
+            raise WorkflowTextGoneError(run.run_id, sha256)
+        return job.with_workflow(text, sha256)

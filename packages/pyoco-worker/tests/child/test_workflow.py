@@ -1,0 +1,195 @@
+"""Workflow files in a child: made of what is found here, and of nothing that is not allowed."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyoco_protocol.ids import new_run_id
+from pyoco_worker.callable_policy import CallablePolicy
+from pyoco_worker.child.engine import EngineRun
+from pyoco_worker.frames import Finished, RunOrder
+
+MODULE = """\
+import functools
+from os import system
+from subprocess import check_output as run
+from pyoco import task
+
+canary = {canary!r}
+
+def add(x, y=0):
+    return x + y
+
+@task
+def wrapped(add):
+    return add * 2
+
+later = functools.partial(add, y=100)
+through = functools.partial(system)
+number = 5
+
+def fail():
+    raise SystemExit("enough")
+"""
+
+BOTH = {"add": "their_tasks:add", "wrapped": "their_tasks:wrapped"}
+
+
+@pytest.fixture
+def canary(tmp_path: Path) -> Path:
+    return tmp_path / "canary"
+
+
+@pytest.fixture(autouse=True)
+def _modules(tmp_path: Path, canary: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    folder = tmp_path / "modules"
+    folder.mkdir()
+    (folder / "their_tasks.py").write_text(MODULE.format(canary=str(canary)), encoding="utf-8")
+    touching = f"open({str(canary)!r}, 'w').close()\ndef function(): pass\n"
+    (folder / "touches_when_loaded.py").write_text(touching, encoding="utf-8")
+    (folder / "breaks_when_loaded.py").write_text("1 / 0\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(folder)
+    yield
+    for name in ("their_tasks", "touches_when_loaded", "breaks_when_loaded"):
+        sys.modules.pop(name, None)
+
+
+def file(graph: str = "only", defaults: Any = None, **tasks: Any) -> str:
+    flow = {"graph": graph, "defaults": defaults or {}}
+    described = {
+        name: {"callable": task} if isinstance(task, str) else task for name, task in tasks.items()
+    }
+    return json.dumps({"flow": flow, "tasks": described})
+
+
+def execute(
+    text: str, *, allow: tuple[str, ...] | None = None, params: dict[str, Any] | None = None
+) -> Finished:
+    order = RunOrder(
+        run_id=new_run_id(),
+        attempt=1,
+        flow_name="file",
+        params=params or {},
+        workflow_yaml=text,
+    )
+    run = EngineRun(order, max_record_bytes=100_000, send=lambda _: None)
+
+    def resolve(flow_name: str) -> object:
+        raise AssertionError("a run that brings its flow needs no resolver")
+
+    return run.execute(resolve, CallablePolicy(allow))
+
+
+def outputs(finished: Finished) -> dict[str, Any]:
+    assert finished.how == "succeeded", finished.error
+    return {name: record.output for name, record in finished.records.items()}
+
+
+def test_a_file_is_run_with_its_defaults_under_the_params() -> None:
+    text = file(
+        "add >> wrapped", {"x": 1, "y": 2}, add="their_tasks:add", wrapped="their_tasks:wrapped"
+    )
+    assert outputs(execute(text)) == {"add": 3, "wrapped": 6}
+    assert outputs(execute(text, params={"x": 10})) == {"add": 12, "wrapped": 24}
+
+
+def test_inputs_and_names_of_steps_reach_the_functions() -> None:
+    add = {"callable": "their_tasks:add", "inputs": {"x": 5}}
+    again = {"callable": "their_tasks:later", "inputs": {"x": "$node.first.output"}}
+    finished = execute(file("first: add >> again", add=add, again=again))
+    assert outputs(finished) == {"first": 5, "again": 105}
+
+
+def test_one_file_can_be_run_again_and_again() -> None:
+    text = file(
+        "repeat(count=2){ add } >> wrapped",
+        {"x": 1},
+        add="their_tasks:add",
+        wrapped="their_tasks:wrapped",
+    )
+    assert [outputs(execute(text))["wrapped"] for _ in range(3)] == [2, 2, 2]
+
+
+def test_a_task_that_the_graph_does_not_use_is_not_imported(canary: Path) -> None:
+    text = file("add", {"x": 1}, add="their_tasks:add", idle="touches_when_loaded:function")
+    assert outputs(execute(text)) == {"add": 1}
+    assert not canary.exists()
+
+
+@pytest.mark.parametrize(
+    "callable_",
+    ["os:system", "posix:system", "subprocess:run", "builtins:exec", "importlib:import_module"],
+)
+def test_a_module_that_is_not_allowed_is_refused_before_any_import(
+    callable_: str, canary: Path
+) -> None:
+    text = file("first >> only", first="touches_when_loaded:function", only=callable_)
+    finished = execute(text)
+    assert finished.how == "callable_refused"
+    assert f"task only (line 1) calls {callable_}" in (finished.error or "")
+    assert not canary.exists()
+
+
+@pytest.mark.parametrize("name", ["system", "run", "through", "functools"])
+def test_what_a_module_lets_through_is_refused_too(name: str, canary: Path) -> None:
+    finished = execute(file(only=f"their_tasks:{name}", defaults={"command": f"touch {canary}"}))
+    assert finished.how in ("callable_refused", "failed")
+    assert finished.tasks == {}
+    assert not canary.exists()
+
+
+def test_a_list_of_modules_is_all_that_is_allowed(canary: Path) -> None:
+    text = file("add", {"x": 1}, add="their_tasks:add")
+    assert execute(text, allow=("their_tasks",)).how == "succeeded"
+    assert execute(text, allow=("their",)).how == "callable_refused"
+    through = file(only="their_tasks:system", defaults={"command": f"touch {canary}"})
+    assert execute(through, allow=("their_tasks",)).how == "callable_refused"
+    assert not canary.exists()
+    assert execute(through, allow=("their_tasks", "posix")).how == "succeeded"
+    assert canary.exists()
+
+
+@pytest.mark.parametrize(
+    ("callable_", "said"),
+    [
+        ("no_such_module:f", "the module no_such_module cannot be imported on this worker"),
+        ("their_tasks.inner:f", "cannot be imported"),
+        ("their_tasks:nothing", "has no nothing"),
+        ("their_tasks:number", "cannot be called"),
+        ("breaks_when_loaded:f", "ZeroDivisionError"),
+        ("their_tasks:fail", "SystemExit: enough"),
+    ],
+)
+def test_what_cannot_be_had_or_breaks_fails_the_run(callable_: str, said: str) -> None:
+    finished = execute(file(only=callable_))
+    assert finished.how == "failed"
+    assert said in (finished.error or "")
+
+
+def test_a_plug_in_that_is_not_installed_fails_the_run(capfd: pytest.CaptureFixture[str]) -> None:
+    finished = execute(file(only={"use": "no_such_plug_in"}))
+    assert finished.how == "failed"
+    assert "no_such_plug_in" in (finished.error or "")
+    assert capfd.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[" * 100_000, "nested deeper"),
+        ("", "is empty"),
+        ("flow: !!python/object/apply:os.system [id]", "tags"),
+        ("flow: {graph: a}\ntasks: {a: {callable: 'm:f', retries: 1}}", "tasks.a.retries (line 2)"),
+        (file('until(cond="9**9**9 > $ctx.n"){only}', only="their_tasks:add"), "`**`"),
+        (file("only >> other >> only", only="m:f", other="m:f"), "twice"),
+    ],
+    ids=["brackets", "empty", "tag", "key", "power", "twice"],
+)
+def test_a_file_that_no_gateway_let_in_fails_the_run_with_its_faults(text: str, said: str) -> None:
+    finished = execute(text)
+    assert finished.how == "workflow_invalid"
+    assert said in (finished.error or "")

@@ -1,0 +1,213 @@
+"""Workflow files from the gate to the end: what they may do, and what they may not."""
+
+import json
+import shutil
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyoco_testkit.eventually import eventually
+from pyoco_testkit.stack import Stack
+
+TASKS = Path(__file__).parent / "flows" / "yaml_tasks.py"
+
+GREETING = """\
+version: 1
+flow:
+  graph: |
+    greet >> shout
+  defaults:
+    name: world
+tasks:
+  greet:
+    callable: yaml_tasks:greet
+    inputs: {name: $ctx.params.name}
+  shout:
+    callable: yaml_tasks:shout
+    inputs: {text: $node.greet.output}
+  unused:
+    callable: no_such_module:function
+"""
+
+
+def calling(function: str, **inputs: Any) -> str:
+    """Return a workflow file with one task."""
+    task = {"callable": function, "inputs": inputs}
+    return json.dumps({"flow": {"graph": "only"}, "tasks": {"only": task}})
+
+
+async def submit(stack: Stack, text: str, flow_name: str = "from-a-file") -> str:
+    answer = await stack.client.http.post(
+        "/runs/yaml", files={"workflow": ("flow.yaml", text)}, data={"flow_name": flow_name}
+    )
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["run_id"])
+
+
+@pytest.fixture
+def modules(tmp_path: Path) -> dict[str, str]:
+    """Give the environment of a worker that can import the functions of these tests."""
+    directory = tmp_path / "modules"
+    directory.mkdir()
+    shutil.copy(TASKS, directory)
+    return {"PYTHONPATH": str(directory)}
+
+
+@pytest.fixture
+async def system(stack: Stack, modules: dict[str, str]) -> AsyncGenerator[Stack]:
+    """Give a system whose worker has no flows of its own."""
+    async with stack.worker(env=modules):
+        yield stack
+
+
+async def test_a_workflow_file_runs_on_a_worker_that_has_no_flows(system: Stack) -> None:
+    run_id = await submit(system, GREETING)
+    ended = await system.client.wait(run_id, include=["records"])
+    assert (ended["status"], ended["flow_name"]) == ("COMPLETED", "from-a-file")
+    assert ended["params"] == {"name": "world"}
+    assert ended["tasks"] == {"greet": "SUCCEEDED", "shout": "SUCCEEDED"}
+    assert ended["task_records"]["shout"]["output"] == "HELLO, WORLD!"
+    assert ended["workflow_yaml_bytes"] == len(GREETING)
+    assert "workflow_yaml" not in ended
+
+
+async def test_the_same_file_is_stored_once_however_often_it_is_submitted(system: Stack) -> None:
+    runs = [await submit(system, GREETING) for _ in range(3)]
+    ended = [await system.client.wait(run_id) for run_id in runs]
+    assert {run["workflow_yaml_sha256"] for run in ended} == {ended[0]["workflow_yaml_sha256"]}
+    # Its bytes, and what is said of them.
+    assert await system.messages("OBJ_pyoco_workflows") == 2
+
+
+async def test_what_a_workflow_file_may_not_call_is_never_called(
+    system: Stack, tmp_path: Path
+) -> None:
+    canary = tmp_path / "canary"
+    touch = f"touch {canary}"
+    refused = [
+        calling("os:system", command=touch),
+        calling("subprocess:check_output", args=["touch", str(canary)]),
+        calling("yaml_tasks:reexported", command=touch),
+        calling("pathlib:Path", args=[str(canary)]),
+        calling("pyoco_worker.cli:main"),
+        calling("yaml:unsafe_load", stream="!!python/object/apply:os.system [id]"),
+    ]
+    for text in refused:
+        ended = await system.client.wait(await submit(system, text))
+        assert (ended["status"], ended["err_id"]) == ("FAILED", "ERR-PYOCO-0119"), text
+        assert "PYOCO_CALLABLE_ALLOW=" in ended["error"]
+    assert not canary.exists()
+    letters = await system.letters()
+    assert {letter["reason"] for letter in letters} == {"execution_error"}
+
+
+async def test_a_list_of_modules_is_the_whole_of_what_may_be_called(
+    stack: Stack, modules: dict[str, str]
+) -> None:
+    env = {**modules, "PYOCO_CALLABLE_ALLOW": "string,base64"}
+    async with stack.worker(env=env):
+        allowed = await submit(stack, calling("string:capwords", s="a b"))
+        ended = await stack.client.wait(allowed, include=["records"])
+        assert ended["task_records"]["only"]["output"] == "A B"
+        refused = await stack.client.wait(await submit(stack, GREETING))
+    assert (refused["status"], refused["err_id"]) == ("FAILED", "ERR-PYOCO-0119")
+    assert "PYOCO_CALLABLE_ALLOW=string,base64,yaml_tasks" in refused["error"]
+
+
+async def test_what_cannot_be_found_and_what_raises_fails_with_clear_words(system: Stack) -> None:
+    told = {
+        calling("no_such_module:function"): "the module no_such_module cannot be imported",
+        calling("yaml_tasks:no_such_function"): "has no no_such_function",
+        calling("yaml_tasks:TASKS"): "has no TASKS",
+        calling("yaml_tasks:fail", message="out of paper"): "ValueError: out of paper",
+    }
+    for text, words in told.items():
+        ended = await system.client.wait(await submit(system, text))
+        assert (ended["status"], ended["err_id"]) == ("FAILED", "ERR-PYOCO-0007")
+        assert words in ended["error"]
+
+
+async def test_a_forged_job_fails_its_run_and_not_its_worker(system: Stack) -> None:
+    answer = await system.client.http.post(
+        "/runs/yaml",
+        files={"workflow": GREETING},
+        data={"flow_name": "forged", "tag": "nobody-serves-this"},
+    )
+    run = await system.client.get(answer.json()["run_id"])
+    forged = {
+        **{name: run[name] for name in ("run_id", "flow_name", "tags", "params", "submitted_at")},
+        "tag": "default",
+        "workflow_yaml": "flow: {graph: 'until(cond=\"9**9**9 > $ctx.n\"){a}'}\n"
+        "tasks: {a: {callable: 'yaml_tasks:greet', retries: 3}}",
+    }
+    await system.queue("default", json.dumps(forged).encode())
+    ended = await system.client.wait(run["run_id"])
+    assert (ended["status"], ended["err_id"]) == ("FAILED", "ERR-PYOCO-0012")
+    assert "tasks.a.retries (line 2)" in ended["error"]
+    assert "`**` is not allowed" in ended["error"]
+    again = await system.client.wait(await submit(system, GREETING))
+    assert again["status"] == "COMPLETED"
+
+
+async def test_a_text_that_is_not_the_one_accepted_is_a_dead_letter(system: Stack) -> None:
+    answer = await system.client.http.post(
+        "/runs/yaml",
+        files={"workflow": GREETING},
+        data={"flow_name": "swapped", "tag": "nobody-serves-this"},
+    )
+    run = await system.client.get(answer.json()["run_id"])
+    swapped = {
+        **{name: run[name] for name in ("run_id", "flow_name", "tags", "params", "submitted_at")},
+        "tag": "default",
+        "workflow_yaml": calling("yaml_tasks:greet", name="you"),
+        "workflow_yaml_sha256": run["workflow_yaml_sha256"],
+    }
+    await system.queue("default", json.dumps(swapped).encode())
+    ended = await system.client.wait(run["run_id"])
+    assert (ended["status"], ended["err_id"]) == ("FAILED", "ERR-PYOCO-0012")
+    assert [letter["reason"] for letter in await system.letters()] == ["invalid_job"]
+
+
+async def test_a_job_of_an_earlier_server_brings_its_text_and_its_defaults(system: Stack) -> None:
+    run_id = await system.client.submit("old", tag="nobody-serves-this")
+    run = await system.client.get(run_id)
+    job = {
+        **{name: run[name] for name in ("run_id", "flow_name", "tags", "submitted_at")},
+        "tag": "default",
+        "workflow_yaml": GREETING,
+    }
+    await system.queue("default", json.dumps(job).encode())
+    ended = await system.client.wait(run_id, include=["records"])
+    assert ended["task_records"]["shout"]["output"] == "HELLO, WORLD!"
+
+
+async def test_a_run_of_a_file_outlives_the_worker_that_was_killed_over_it(
+    tmp_path: Path, modules: dict[str, str]
+) -> None:
+    env = {
+        "PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "0.2",
+        # The queue itself would take ten minutes to give the job out again.
+        "PYOCO_CONSUMER_ACK_WAIT_SEC": "600",
+        "PYOCO_ACK_PROGRESS_INTERVAL_SEC": "100",
+    }
+    ledger = tmp_path / "ledger"
+    text = json.dumps(
+        {
+            "flow": {"graph": "note >> nap", "defaults": {"ledger": str(ledger), "seconds": 1}},
+            "tasks": {
+                "note": {"callable": "yaml_tasks:note"},
+                "nap": {"callable": "yaml_tasks:nap"},
+            },
+        }
+    )
+    async with Stack(tmp_path / "stack", env=env) as stack, stack.worker(env=modules) as doomed:
+        run_id = await submit(stack, text)
+        await eventually(ledger.exists, True)
+        doomed.kill()
+        async with stack.worker(env=modules, worker_id="heir"):
+            ended = await stack.client.wait(run_id, include=["records"])
+    assert (ended["status"], ended["attempt"], ended["worker_id"]) == ("COMPLETED", 2, "heir")
+    assert ended["task_records"]["nap"]["output"] == "rested"
+    assert ledger.read_text(encoding="utf-8").split() == [run_id, "1", run_id, "2"]
