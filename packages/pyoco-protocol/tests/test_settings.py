@@ -78,6 +78,11 @@ ADDED = {
     "PYOCO_WORK_STREAM": "PYOCO_WORK",
     "PYOCO_MAX_PARAMS_BYTES": "196608",
     "PYOCO_RUN_RETENTION_SEC": "2592000",
+    "PYOCO_RUN_LOG_STREAM": "PYOCO_RUN_LOGS",
+    "PYOCO_RUN_LOG_SUBJECT_PREFIX": "pyoco.logs",
+    "PYOCO_RUN_LOG_MAX_AGE_SEC": "604800",
+    "PYOCO_RUN_LOG_MAX_STREAM_BYTES": "1073741824",
+    "PYOCO_RUN_LOG_MAX_BYTES": "1048576",
     "PYOCO_WORKER_DATA_DIR": ".pyoco/worker",
     "PYOCO_WORKER_PASS_ENV": "",
 }
@@ -296,6 +301,10 @@ def test_a_heartbeat_slower_than_its_timeout_is_refused() -> None:
         {"PYOCO_DLQ_SUBJECT_PREFIX": "pyoco.work"},
         {"PYOCO_DLQ_SUBJECT_PREFIX": "pyoco.work.dead"},
         {"PYOCO_DLQ_SUBJECT_PREFIX": "pyoco"},
+        {"PYOCO_RUN_LOG_STREAM": "PYOCO_WORK"},
+        {"PYOCO_RUN_LOG_STREAM": "PYOCO_DLQ"},
+        {"PYOCO_RUN_LOG_SUBJECT_PREFIX": "pyoco.work"},
+        {"PYOCO_RUN_LOG_SUBJECT_PREFIX": "pyoco.dlq.logs"},
         {"PYOCO_AUTH_KV_BUCKET": "pyoco_runs"},
     ],
 )

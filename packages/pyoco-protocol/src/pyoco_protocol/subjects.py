@@ -5,6 +5,7 @@ from typing import Final
 
 WORK_STREAM: Final = "PYOCO_WORK"
 DLQ_STREAM: Final = "PYOCO_DLQ"
+RUN_LOG_STREAM: Final = "PYOCO_RUN_LOGS"
 
 # Core NATS, never stored: a hint that makes things faster and may be lost.
 _CANCEL_HINTS: Final = "pyoco.hint.cancel"
@@ -24,6 +25,8 @@ class Names:
     auth_bucket: str = "pyoco_auth"
     wheels_bucket: str = "pyoco_wheels"
     wheel_history_bucket: str = "pyoco_wheel_history"
+    run_log_stream: str = RUN_LOG_STREAM
+    run_log_prefix: str = "pyoco.logs"
 
     def work(self, tag: str) -> str:
         """Where jobs for workers with `tag` wait."""
@@ -47,6 +50,15 @@ class Names:
     def all_dlq(self) -> str:
         """All that the dead-letter stream keeps."""
         return f"{self.dlq_prefix}.>"
+
+    def run_log(self, run_id: str) -> str:
+        """Where what a run prints is kept, and heard as it is kept."""
+        return f"{self.run_log_prefix}.{run_id}"
+
+    @property
+    def all_run_logs(self) -> str:
+        """All that the stream of run logs keeps."""
+        return f"{self.run_log_prefix}.*"
 
     def run(self, run_id: str) -> str:
         """Where the snapshot of a run rests."""
