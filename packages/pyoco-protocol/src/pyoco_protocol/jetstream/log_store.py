@@ -23,6 +23,8 @@ _log = logging.getLogger(__name__)
 _API: Final = "$JS.API"
 _NO_MESSAGE: Final = 10037
 _FLUSH_SEC: Final = 2
+# What travels around a chunk.
+_HEADER_BYTES: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,11 @@ class LogStore:
         self._broker = broker
         self._names = names
         self._read_subject = subjects.last_message(names.run_log_stream)
+
+    @property
+    def max_message_bytes(self) -> int:
+        """The largest chunk this broker takes."""
+        return self._broker.client.max_payload - _HEADER_BYTES
 
     async def put(self, chunk: LogChunk) -> None:
         """Return when the chunk is stored. Repeating it is harmless."""
