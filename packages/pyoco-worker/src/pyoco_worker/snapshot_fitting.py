@@ -20,7 +20,9 @@ def fitted(snapshot: RunSnapshot, max_bytes: int) -> RunSnapshot:
         for name, record in snapshot.task_records.items()
     }
     kept = dict(snapshot.task_records)
-    truncated = snapshot.model_copy(update={"task_records_truncated": True})
+    truncated = snapshot
+    if kept:
+        truncated = snapshot.model_copy(update={"task_records_truncated": True})
     for name in sorted(sizes, key=lambda name: sizes[name], reverse=True):
         if size <= max_bytes:
             break
