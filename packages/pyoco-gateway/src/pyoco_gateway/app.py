@@ -15,19 +15,22 @@ from pyoco_gateway.environment import GatewaySettings
 from pyoco_gateway.error_responses import LastResort, add_error_handlers
 from pyoco_gateway.job_queue import JobQueue
 from pyoco_gateway.preparation import Preparation
+from pyoco_gateway.read_model.log_feeds import LogFeeds
 from pyoco_gateway.read_model.run_feed import RunFeed
 from pyoco_gateway.reaper.loop import Reaper
 from pyoco_gateway.reaper.parked import ParkedJobReaper
 from pyoco_gateway.reaper.rules import Patience
 from pyoco_gateway.reaper.runs_in_sight import RunsInSight
 from pyoco_gateway.request_ids import RequestIds
-from pyoco_gateway.routers import health, index_page, runs
+from pyoco_gateway.routers import health, index_page, run_logs, runs
 from pyoco_gateway.use_cases.cancel_run import CancelRun
+from pyoco_gateway.use_cases.read_logs import ReadLogs
 from pyoco_gateway.use_cases.read_run import ReadRun
 from pyoco_gateway.use_cases.submit_run import SubmitRun
 from pyoco_protocol.jetstream.bucket_watch import BucketWatch
 from pyoco_protocol.jetstream.connection import open_broker
 from pyoco_protocol.jetstream.dead_letter_box import DeadLetterBox
+from pyoco_protocol.jetstream.log_store import LogStore
 from pyoco_protocol.jetstream.run_store import RunStore
 from pyoco_protocol.process_memory import settle_memory
 from pyoco_protocol.topology import wanted_topology
@@ -82,13 +85,17 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
             )
             async with anyio.create_task_group() as tasks:
                 # Everybody who looks at all runs stands behind this one watch.
-                feed = RunFeed([in_sight])
+                logs = LogStore(broker, topology.names)
+                log_feeds = LogFeeds(logs)
+                feed = RunFeed([in_sight, log_feeds])
                 tasks.start_soon(BucketWatch(broker, topology.names.runs_bucket, feed).run)
                 tasks.start_soon(reaper.run)
                 tasks.start_soon(parked.run)
                 yield {
                     "submit_run": submit_run,
                     "read_run": ReadRun(store),
+                    "read_logs": ReadLogs(ReadRun(store), logs),
+                    "log_feeds": log_feeds,
                     "cancel_run": CancelRun(broker, store, retention_sec),
                     "page_language": None if dashboard_lang == "auto" else dashboard_lang,
                 }
@@ -106,7 +113,7 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
         # Operations are called as the functions are: `post_run`.
         generate_unique_id_function=lambda route: route.name,
     )
-    for router in (runs.router, health.router, index_page.router):
+    for router in (runs.router, run_logs.router, health.router, index_page.router):
         api.include_router(router)
     add_error_handlers(api)
     max_body_bytes = _ESCAPED * settings.snapshots.max_params_bytes + _ENVELOPE_BYTES

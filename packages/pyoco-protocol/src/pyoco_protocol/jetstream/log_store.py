@@ -93,16 +93,19 @@ class LogStore:
         async def hear(_: Msg) -> None:
             on_chunk()
 
-        subscription = await self._broker.client.subscribe(self._names.run_log(run_id), cb=hear)
+        client, subscription = self._broker.client, None
         try:
-            await self._broker.client.flush(timeout=_FLUSH_SEC)
+            subscription = await client.subscribe(self._names.run_log(run_id), cb=hear)
+            # Until the server knows of it, others speak to nobody.
+            await client.flush(timeout=_FLUSH_SEC)
         except (nats.errors.Error, TimeoutError, OSError) as error:
             _log.debug("subscription not confirmed", extra={"reason": str(error)})
         try:
             yield
         finally:
             try:
-                await subscription.unsubscribe()
+                if subscription is not None:
+                    await subscription.unsubscribe()
             except (nats.errors.Error, OSError) as error:
                 # Gone with its connection.
                 _log.debug("subscription not ended", extra={"reason": str(error)})
