@@ -127,14 +127,13 @@ async def test_the_end_of_a_run_is_told_to_those_who_follow_it(logs: CountingSto
     async with feeds.following(RUN) as feed, feeds.following(other) as another:
         watch.on_entry(change(RUN, status="RUNNING"))
         watch.on_entry(change(new_run_id(), status="COMPLETED"))
-        assert not feed.is_over
+        assert [each.is_over for each in (feed, another)] == [False, False]
         changed = feed.changed
         watch.on_entry(change(RUN, status="COMPLETED"))
-        assert feed.is_over
         assert changed.is_set()
-        assert not another.is_over
+        assert [each.is_over for each in (feed, another)] == [True, False]
         watch.on_entry(Entry(key=other, revision=2, value=None, written_at=0.0, pending=0))
-        assert another.is_over
+        assert [each.is_over for each in (feed, another)] == [True, True]
     assert feeds.followed == 0
 
 

@@ -373,9 +373,27 @@ async def test_a_silent_run_is_heard_to_live_and_left_in_time(
     began = time.monotonic()
     async with following(gateway, timeout_sec=3) as events:
         kinds = [(kind, time.monotonic() - began) async for kind, _, _ in events]
-    assert [kind for kind, _ in kinds] == ["heartbeat", "heartbeat", "heartbeat"]
+    assert [kind for kind, _ in kinds] == ["heartbeat", "heartbeat"]
     assert kinds[1][1] < 3
     assert time.monotonic() - began < 5
+
+
+async def test_one_who_asked_for_nothing_that_is_printed_hears_that_the_run_lives(
+    gateway: httpx.AsyncClient, printer: Printer
+) -> None:
+    async def print_on() -> None:
+        while True:
+            await printer.prints("not for you", task="b")
+            await anyio.sleep(0.2)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(print_on)
+        began = time.monotonic()
+        async with following(gateway, task="a", timeout_sec=4) as events:
+            kinds = [(kind, time.monotonic() - began) async for kind, _, _ in events]
+        tasks.cancel_scope.cancel()
+    assert [kind for kind, _ in kinds] == ["heartbeat", "heartbeat"]
+    assert kinds[1][1] < 3.5
 
 
 async def test_a_run_that_is_deleted_is_followed_no_longer(

@@ -104,7 +104,8 @@ async def _followed(
     timeout_sec: int,
 ) -> AsyncGenerator[bytes]:
     """Yield what is printed from `at` on until the run is over, or the time is."""
-    until = time.monotonic() + timeout_sec
+    spoke_at = time.monotonic()
+    until = spoke_at + timeout_sec
     # At once: who asked sees that it is heard, however long the run keeps silent.
     yield _event("heartbeat", _clock())
     async with feeds.following(run_id) as feed:
@@ -116,6 +117,7 @@ async def _followed(
                 while (stored := await feed.next(at.stream_seq)) is not None:
                     if (event := _log_event(run_id, wanted, stored, at)) is not None:
                         yield event
+                        spoke_at = time.monotonic()
                     at = Position(stored.stream_seq + 1)
             except (BrokerUnavailableError, RefusedError):
                 # It comes back, and what is printed meanwhile is not lost.
@@ -123,14 +125,16 @@ async def _followed(
             if is_over:
                 yield _event("end", _clock())
                 return
-            left = until - time.monotonic()
-            if left <= 0:
-                return
-            with anyio.move_on_after(min(_HEARTBEAT_SEC, left)) as waiting:
+            heartbeat_at = spoke_at + _HEARTBEAT_SEC
+            with anyio.move_on_after(min(heartbeat_at, until) - time.monotonic()):
                 await changed.wait()
-            if waiting.cancelled_caught:
+            if (now := time.monotonic()) >= until:
+                return
+            # Also where much is printed, and none of it is asked for.
+            if now >= heartbeat_at:
                 feed.look_again()
                 yield _event("heartbeat", _clock())
+                spoke_at = now
 
 
 async def _note_end(feed: LogFeed, read_run: ReadRun, run_id: str) -> None:
