@@ -120,6 +120,21 @@ def poison() -> None:
     os.kill(os.getppid(), signal.SIGKILL)
 
 
+def talk(ctx: Any) -> None:
+    """Print a line, and another one when the file `until` is there."""
+    print("I am waiting")  # noqa: T201 - what a flow does
+    while not Path(ctx.params["until"]).exists() and not ctx.is_cancelled:
+        time.sleep(0.01)
+    print("at last", file=sys.stderr)  # noqa: T201 - what a flow does
+    os.system("echo done")  # noqa: S605, S607 - another program prints
+
+
+def chatter(ctx: Any) -> None:
+    """Print `lines` lines."""
+    for number in range(int(ctx.params["lines"])):
+        print(f"line {number}")  # noqa: T201 - what a flow does
+
+
 STORIES: dict[str, tuple[Callable[..., object], ...]] = {
     "noop": (noop,),
     "greet": (greet, shout),
@@ -138,5 +153,7 @@ STORIES: dict[str, tuple[Callable[..., object], ...]] = {
     "poison": (poison,),
     "surroundings": (surroundings,),
     "grandchild": (grandchild, nap),
+    "talk": (talk, greet),
+    "chatter": (chatter,),
     "日本語のフロー": (greet, shout),
 }

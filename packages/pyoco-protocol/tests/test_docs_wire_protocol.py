@@ -8,6 +8,7 @@ from pydantic import BaseModel
 from pyoco_protocol import subjects
 from pyoco_protocol.dead_letters import DeadLetter, DeadLetterReason
 from pyoco_protocol.jobs import RunJob
+from pyoco_protocol.run_logs import LogChunk, LogEntry
 from pyoco_protocol.settings import ConsumerSettings, TopologySettings, document_settings
 from pyoco_protocol.snapshots import RunSnapshot, TaskRecord
 from pyoco_protocol.subjects import Names
@@ -29,7 +30,9 @@ def json_type(schema: dict[str, Any], definitions: dict[str, Any]) -> str:
     return str(schema.get("type", "any JSON"))
 
 
-@pytest.mark.parametrize("model", [RunJob, RunSnapshot, TaskRecord, WorkerRecord, DeadLetter])
+@pytest.mark.parametrize(
+    "model", [RunJob, RunSnapshot, TaskRecord, WorkerRecord, DeadLetter, LogChunk, LogEntry]
+)
 def test_each_field_on_the_wire_is_documented_as_it_is(model: type[BaseModel]) -> None:
     rows = tables_in(PAGE)[model.__name__]
     schema = model.model_json_schema()

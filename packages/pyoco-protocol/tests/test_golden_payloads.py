@@ -10,13 +10,14 @@ from pyoco_protocol import __version__
 from pyoco_protocol.dead_letters import DeadLetter
 from pyoco_protocol.jobs import RunJob
 from pyoco_protocol.run_lifecycle import RunStatus, TaskStatus
+from pyoco_protocol.run_logs import LogChunk
 from pyoco_protocol.snapshots import RunSnapshot
 from pyoco_protocol.wire import WireModel
 from pyoco_protocol.workers import WorkerRecord, WorkerState
 
 GOLDEN = Path(__file__).parent / "golden"
-MODELS: dict[str, type[RunJob | RunSnapshot | WorkerRecord | DeadLetter]] = {
-    model.__name__: model for model in (RunJob, RunSnapshot, WorkerRecord, DeadLetter)
+MODELS: dict[str, type[RunJob | RunSnapshot | WorkerRecord | DeadLetter | LogChunk]] = {
+    model.__name__: model for model in (RunJob, RunSnapshot, WorkerRecord, DeadLetter, LogChunk)
 }
 VERSIONS = sorted(path.name for path in GOLDEN.iterdir())
 

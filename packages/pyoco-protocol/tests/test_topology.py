@@ -16,6 +16,8 @@ def test_a_deployment_chooses_its_names() -> None:
             wheel_object_store_bucket="wheels",
             wheel_history_kv_bucket="history",
             workflows_object_store_bucket="workflows",
+            run_log_stream="L",
+            run_log_subject_prefix="acme.logs",
         )
     )
     assert names == Names(
@@ -29,6 +31,8 @@ def test_a_deployment_chooses_its_names() -> None:
         wheels_bucket="wheels",
         wheel_history_bucket="history",
         workflows_bucket="workflows",
+        run_log_stream="L",
+        run_log_prefix="acme.logs",
     )
 
 
@@ -37,18 +41,28 @@ def test_nothing_set_means_the_names_of_the_published_protocol() -> None:
 
 
 def test_the_queue_never_drops_a_job_that_was_accepted() -> None:
-    work, _ = wanted_topology(TopologySettings()).streams
+    work, *_ = wanted_topology(TopologySettings()).streams
     assert (work.retention, work.discard) == ("workqueue", "new")
     assert (work.max_age_sec, work.max_msgs, work.max_bytes) == (None, None, None)
 
 
 def test_zero_takes_the_limits_off_the_dead_letters() -> None:
-    _, limited = wanted_topology(TopologySettings(dlq_max_age_sec=5, dlq_max_msgs=6)).streams
+    _, limited, _ = wanted_topology(TopologySettings(dlq_max_age_sec=5, dlq_max_msgs=6)).streams
     assert (limited.max_age_sec, limited.max_msgs) == (5, 6)
-    _, unlimited = wanted_topology(
+    _, unlimited, _ = wanted_topology(
         TopologySettings(dlq_max_age_sec=0, dlq_max_msgs=0, dlq_max_bytes=0)
     ).streams
     assert (unlimited.max_age_sec, unlimited.max_msgs, unlimited.max_bytes) == (None, None, None)
+
+
+def test_what_runs_print_is_kept_within_limits_unless_they_are_taken_off() -> None:
+    *_, logs = wanted_topology(TopologySettings()).streams
+    assert (logs.retention, logs.discard) == ("limits", "old")
+    assert (logs.max_age_sec, logs.max_bytes) == (604_800, 1_073_741_824)
+    *_, unlimited = wanted_topology(
+        TopologySettings(run_log_max_age_sec=0, run_log_max_stream_bytes=0)
+    ).streams
+    assert (unlimited.max_age_sec, unlimited.max_bytes) == (None, None)
 
 
 def test_everything_has_as_many_copies_as_asked_for() -> None:

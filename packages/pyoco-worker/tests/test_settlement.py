@@ -132,6 +132,16 @@ def test_the_end_of_a_run_keeps_what_was_known_of_its_tasks() -> None:
     assert (after.attempt, after.worker_id, after.params) == (3, "worker-1", {"x": 1})
 
 
+def test_a_completed_run_has_a_result_and_a_cancelled_one_has_none() -> None:
+    outcome = Outcome(RunStatus.COMPLETED, result={"a": None}, result_truncated=True)
+    after = ended(snapshot(status=RunStatus.RUNNING), outcome, now=NOW)
+    assert (after.result, after.result_truncated) == ({"a": None}, True)
+    assert settled_tasks(after) == after
+    # As a cancel that was recorded meanwhile makes of it.
+    cancelled = settled_tasks(after.model_copy(update={"status": RunStatus.CANCELLED}))
+    assert (cancelled.result, cancelled.result_truncated) == (None, False)
+
+
 @given(strategies.snapshots())
 def test_no_task_of_a_finished_run_seems_to_go_on(stored: RunSnapshot) -> None:
     settled = settled_tasks(stored)

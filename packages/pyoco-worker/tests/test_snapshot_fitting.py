@@ -50,6 +50,17 @@ def test_a_snapshot_fits_or_says_that_it_cannot(
     assert small.model_dump(exclude=unruled) == stored.model_dump(exclude=unruled)
 
 
+def test_the_result_goes_after_all_records_and_says_so() -> None:
+    records = {"large": TaskRecord(output="x" * 3000), "small": TaskRecord(output="x")}
+    stored = with_records(records, result={"small": "x" * 1000})
+    smaller = fitted(stored, 2000)
+    assert (set(smaller.task_records), smaller.result) == ({"small"}, stored.result)
+    assert (smaller.task_records_truncated, smaller.result_truncated) == (True, False)
+    least = fitted(stored, 900)
+    assert (least.task_records, least.result, least.result_truncated) == ({}, None, True)
+    assert (least.tasks, least.status) == (stored.tasks, stored.status)
+
+
 @given(task_records, st.integers(min_value=200, max_value=6000))
 def test_the_largest_records_go_first(records: dict[str, TaskRecord], max_bytes: int) -> None:
     try:

@@ -10,9 +10,11 @@ from typing import Any, Self
 from pyoco_protocol.dead_letters import DeadLetter
 from pyoco_protocol.jetstream.connection import Broker, open_broker
 from pyoco_protocol.jetstream.ensure import ensure_consumer, ensure_topology
+from pyoco_protocol.jetstream.log_store import LogStore
 from pyoco_protocol.jetstream.requests import ask
 from pyoco_protocol.jetstream.run_store import RunStore, StoredRun
 from pyoco_protocol.jobs import RunJob
+from pyoco_protocol.run_logs import LogChunk
 from pyoco_protocol.settings import BrokerSettings, ConsumerSettings, TopologySettings
 from pyoco_protocol.snapshots import RunSnapshot
 from pyoco_protocol.subjects import Names, work_consumer
@@ -140,6 +142,20 @@ class WorkerBench:
                 return letters
             letters.append(DeadLetter.model_validate_json(reply.data))
             sequence = int(headers["Nats-Sequence"]) + 1
+
+    async def log_chunks(self, run_id: str) -> list[LogChunk]:
+        """Return what the run has printed, as it is stored."""
+        logs, found, seq = LogStore(self.broker, NAMES), list[LogChunk](), 0
+        while (stored := await logs.next(run_id, seq)) is not None:
+            assert stored.chunk is not None
+            found.append(stored.chunk)
+            seq = stored.stream_seq + 1
+        return found
+
+    async def printed(self, run_id: str) -> list[str]:
+        """Return the lines the run has printed."""
+        chunks = await self.log_chunks(run_id)
+        return [entry.text for chunk in chunks for entry in chunk.entries]
 
     def executions(self, run_id: str) -> list[int]:
         """Return under which attempts the run has been executed, by its own account."""

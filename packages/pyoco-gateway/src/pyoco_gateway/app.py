@@ -20,6 +20,7 @@ from pyoco_gateway.job_queue import JobQueue
 from pyoco_gateway.metrics.http_latency import HttpLatency
 from pyoco_gateway.metrics.page import new_registry
 from pyoco_gateway.preparation import Preparation
+from pyoco_gateway.read_model.log_feeds import LogFeeds
 from pyoco_gateway.read_model.run_feed import RunFeed
 from pyoco_gateway.reaper.loop import Reaper
 from pyoco_gateway.reaper.parked import ParkedJobReaper
@@ -32,6 +33,7 @@ from pyoco_gateway.routers import (
     index_page,
     metrics,
     queues,
+    run_logs,
     runs,
     workers,
     workflows,
@@ -40,12 +42,14 @@ from pyoco_gateway.run_jobs import RunJobs
 from pyoco_gateway.use_cases.cancel_run import CancelRun
 from pyoco_gateway.use_cases.check_workflow import CheckWorkflow
 from pyoco_gateway.use_cases.delete_run import DeleteRun
+from pyoco_gateway.use_cases.read_logs import ReadLogs
 from pyoco_gateway.use_cases.read_run import ReadRun
 from pyoco_gateway.use_cases.submit_run import SubmitRun
 from pyoco_gateway.use_cases.submit_workflow import SubmitWorkflow
 from pyoco_protocol.jetstream.bucket_watch import BucketWatch
 from pyoco_protocol.jetstream.connection import open_broker
 from pyoco_protocol.jetstream.dead_letter_box import DeadLetterBox
+from pyoco_protocol.jetstream.log_store import LogStore
 from pyoco_protocol.jetstream.run_store import RunStore
 from pyoco_protocol.jetstream.workflow_texts import WorkflowTexts
 from pyoco_protocol.process_memory import settle_memory
@@ -80,6 +84,7 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
             )
             texts = WorkflowTexts(broker, topology.names, retention_sec=retention_sec)
             check_workflow = CheckWorkflow()
+            logs = LogStore(broker, topology.names)
             patience = Patience(
                 cancel_grace=settings.heartbeats.cancel_grace_period_sec,
                 heartbeat=settings.heartbeats.run_heartbeat_interval_sec,
@@ -119,7 +124,8 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
             )
             async with desk as letters, anyio.create_task_group() as tasks:
                 # Everybody who looks at all runs stands behind this one watch.
-                feed = RunFeed([in_sight, fleet.run_metrics, fleet.run_counts])
+                log_feeds = LogFeeds(logs)
+                feed = RunFeed([in_sight, fleet.run_metrics, fleet.run_counts, log_feeds])
                 tasks.start_soon(BucketWatch(broker, topology.names.runs_bucket, feed).run)
                 tasks.start_soon(reaper.run)
                 tasks.start_soon(parked.run)
@@ -127,10 +133,12 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
                 yield {
                     "submit_run": submit_run,
                     "read_run": ReadRun(store),
+                    "read_logs": ReadLogs(ReadRun(store), logs),
+                    "log_feeds": log_feeds,
                     "cancel_run": CancelRun(broker, store, retention_sec),
                     "metrics_page": fleet.page(broker, registry, feed, reaper, parked),
                     **fleet.state(),
-                    "delete_run": DeleteRun(store),
+                    "delete_run": DeleteRun(store, on_deleted=[lambda run: logs.purge(run.run_id)]),
                     **letters,
                     "check_workflow": check_workflow,
                     "submit_workflow": SubmitWorkflow(check_workflow, texts, submit_run),
@@ -153,6 +161,7 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
     )
     routers = (
         runs.router,
+        run_logs.router,
         workflows.router,
         dead_letters.lists,
         dead_letters.router,

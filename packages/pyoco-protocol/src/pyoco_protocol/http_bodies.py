@@ -8,6 +8,7 @@ from pyoco_protocol.dead_letters import DeadLetter
 from pyoco_protocol.ids import FlowName, Label, RunId, Tag, UnixSeconds
 from pyoco_protocol.jobs import MAX_TAGS
 from pyoco_protocol.run_lifecycle import RunStatus, TaskStatus
+from pyoco_protocol.run_logs import LogStreamName
 from pyoco_protocol.snapshots import RunSnapshot, TaskRecord
 from pyoco_protocol.wire import WireModel
 from pyoco_protocol.workers import WorkerRecord
@@ -206,3 +207,35 @@ class RedriveReport(WireModel):
     # Whether there are more that match: ask again.
     remaining: bool
     dry_run: bool
+
+
+class RunLogItem(WireModel):
+    """A line that a run printed."""
+
+    seq: int = Field(description="Number of the line within its attempt, from 0.")
+    ts: UnixSeconds
+    attempt: int
+    task: str | None = None
+    stream: LogStreamName
+    text: str
+
+
+class RunLogPage(WireModel):
+    """The answer of `GET /runs/{run_id}/logs`."""
+
+    run_id: str
+    items: tuple[RunLogItem, ...]
+    next_cursor: str | None = Field(
+        default=None, description="Where to go on; null once the run is over and all is read."
+    )
+    truncated: bool = Field(
+        default=False, description="Whether more was printed than is kept, and this is the last."
+    )
+
+
+class RunLogEvent(WireModel):
+    """What the event `log` of `GET /runs/{run_id}/logs?follow=1` carries."""
+
+    run_id: str
+    items: tuple[RunLogItem, ...]
+    truncated: bool = False

@@ -48,6 +48,10 @@ class RunSnapshot(WireModel):
     end_time: UnixSeconds | None = None
     error: str | None = None
     err_id: str | None = None
+    # What its last tasks returned, by their names; of completed runs only.
+    result: dict[str, JsonValue] | None = None
+    # Whether something in it was too large, and stands there as a mark or not at all.
+    result_truncated: bool = False
 
     # Who runs it. `attempt` is our own epoch: it rises with each claim and fences the one before.
     worker_id: str | None = None

@@ -6,6 +6,7 @@ from typing import Final
 
 WORK_STREAM: Final = "PYOCO_WORK"
 DLQ_STREAM: Final = "PYOCO_DLQ"
+RUN_LOG_STREAM: Final = "PYOCO_RUN_LOGS"
 
 # Core NATS, never stored: a hint that makes things faster and may be lost.
 _CANCEL_HINTS: Final = "pyoco.hint.cancel"
@@ -26,6 +27,8 @@ class Names:
     wheels_bucket: str = "pyoco_wheels"
     wheel_history_bucket: str = "pyoco_wheel_history"
     workflows_bucket: str = "pyoco_workflows"
+    run_log_stream: str = RUN_LOG_STREAM
+    run_log_prefix: str = "pyoco.logs"
 
     def work(self, tag: str) -> str:
         """Where jobs for workers with `tag` wait."""
@@ -53,6 +56,15 @@ class Names:
     def tag_of_dlq(self, subject: str) -> str:
         """Return the tag under which a dead letter is kept."""
         return subject.removeprefix(self.dlq(""))
+
+    def run_log(self, run_id: str) -> str:
+        """Where what a run prints is kept, and heard as it is kept."""
+        return f"{self.run_log_prefix}.{run_id}"
+
+    @property
+    def all_run_logs(self) -> str:
+        """All that the stream of run logs keeps."""
+        return f"{self.run_log_prefix}.*"
 
     def run(self, run_id: str) -> str:
         """Where the snapshot of a run rests."""

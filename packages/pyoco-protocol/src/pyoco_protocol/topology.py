@@ -85,6 +85,8 @@ def names_from(settings: TopologySettings) -> Names:
         wheels_bucket=settings.wheel_object_store_bucket,
         wheel_history_bucket=settings.wheel_history_kv_bucket,
         workflows_bucket=settings.workflows_object_store_bucket,
+        run_log_stream=settings.run_log_stream,
+        run_log_prefix=settings.run_log_subject_prefix,
     )
 
 
@@ -112,6 +114,15 @@ def wanted_topology(settings: TopologySettings) -> Topology:
                 max_age_sec=settings.dlq_max_age_sec or None,
                 max_msgs=settings.dlq_max_msgs or None,
                 max_bytes=settings.dlq_max_bytes or None,
+            ),
+            StreamSpec(
+                name=names.run_log_stream,
+                subjects=(names.all_run_logs,),
+                retention="limits",
+                discard="old",
+                replicas=settings.replicas,
+                max_age_sec=settings.run_log_max_age_sec or None,
+                max_bytes=settings.run_log_max_stream_bytes or None,
             ),
         ),
         buckets=(

@@ -9,6 +9,7 @@ from pyoco_protocol.run_lifecycle import TaskStatus
 from pyoco_protocol.snapshots import RunSnapshot
 from pyoco_worker.delivery import Delivery
 from pyoco_worker.frames import Progress, TaskChanged
+from pyoco_worker.run_logs import RunLogs
 from pyoco_worker.run_record import RunRecord
 from pyoco_worker.slots.child_process import ChildProcess
 
@@ -19,9 +20,12 @@ _MIN_WRITE_INTERVAL_SEC: Final = 0.3
 class ActiveRun:
     """What is known of a run between its claim and its end."""
 
-    def __init__(self, record: RunRecord, delivery: Delivery, scope: anyio.CancelScope) -> None:
+    def __init__(
+        self, record: RunRecord, delivery: Delivery, scope: anyio.CancelScope, logs: RunLogs
+    ) -> None:
         self.record = record
         self.delivery = delivery
+        self.logs = logs
         self.child: ChildProcess | None = None
         self.tasks: dict[str, TaskStatus] = {}
         self.over = anyio.Event()

@@ -60,6 +60,11 @@ class WorkerConfig:
         return self.snapshot.max_run_snapshot_bytes
 
     @property
+    def max_log_bytes(self) -> int:
+        """How much of what one run prints is kept."""
+        return self.snapshot.run_log_max_bytes
+
+    @property
     def retention_sec(self) -> int:
         """How long a finished run is kept; 0 is for ever."""
         return round(self.snapshot.run_retention_sec)

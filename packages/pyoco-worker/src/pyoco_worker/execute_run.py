@@ -12,6 +12,7 @@ from anyio.abc import TaskGroup
 
 from pyoco_protocol.failpoints import Failpoint, reached
 from pyoco_protocol.jetstream.connection import Broker
+from pyoco_protocol.jetstream.log_store import LogStore
 from pyoco_protocol.jetstream.run_store import RunStore, StoredRun
 from pyoco_protocol.jobs import RunJob
 from pyoco_protocol.logs import error_fields
@@ -31,6 +32,7 @@ from pyoco_worker.identity import Identity
 from pyoco_worker.refusing import Refuser
 from pyoco_worker.registry import Registry
 from pyoco_worker.reporting import Reporter
+from pyoco_worker.run_logs import RunLogs
 from pyoco_worker.run_record import FencedError, RunRecord
 from pyoco_worker.settlement import Outcome, ended, outcome_of, outcome_of_death
 from pyoco_worker.settling import Settler
@@ -48,6 +50,7 @@ class RunExecutor:
 
     broker: Broker
     store: RunStore
+    logs: LogStore
     pool: ChildPool
     claimer: Claimer
     settler: Settler
@@ -138,8 +141,9 @@ class RunExecutor:
             max_bytes=self.config.max_snapshot_bytes,
             retention_sec=self.config.retention_sec,
         )
+        logs = RunLogs(self.logs, job.run_id, record.attempt, self.config.max_log_bytes)
         with anyio.CancelScope() as scope:
-            run = ActiveRun(record, delivery, scope)
+            run = ActiveRun(record, delivery, scope, logs)
             self.reporter.add(run)
             record.when_cancelled(partial(self.tasks.start_soon, self._enforce_cancel, run))
             try:
@@ -149,7 +153,12 @@ class RunExecutor:
                     _log_failure(outcome, run)
                 child_is_free()
                 run.over.set()
-                return await record.write(lambda latest: ended(latest, outcome, now=time.time()))
+                # Before the end is told: who sees it finds all that was printed.
+                await logs.flush()
+                end = await record.write(lambda latest: ended(latest, outcome, now=time.time()))
+                # Once more, for what an outage held up; it was waited for just now.
+                await logs.flush()
+                return end
             except FencedError:
                 return None
             finally:
@@ -187,6 +196,7 @@ class RunExecutor:
 
     async def _give_back(self, run: ActiveRun) -> None:
         """Hand the run to another worker, in such a way that the attempt does not count."""
+        await run.logs.flush()
         # Computed once: a write that was stored and not answered must not count twice.
         given_back = run.record.snapshot.give_backs + 1
         try:
@@ -213,7 +223,7 @@ class RunExecutor:
 async def _run_in(child: ChildProcess, run: ActiveRun, order: RunOrder) -> Outcome:
     run.child = child
     try:
-        finished = await child.run(order, run.note)
+        finished = await child.run(order, run.note, run.logs.take)
     except anyio.get_cancelled_exc_class():
         # Fenced, or the worker stops: the flow must not go on behind our back.
         await child.kill()

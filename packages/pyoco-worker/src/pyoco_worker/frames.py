@@ -36,6 +36,9 @@ class Setup(Frame):
     import_paths: tuple[str, ...]
     max_record_bytes: int
     directory: str
+    # What the child puts before what its flows print, in hex; and how much of it is wanted.
+    output_mark: str
+    max_log_bytes: int
     # Modules that workflow files may call; None leaves it to the worker's own rule.
     callable_allow: tuple[str, ...] | None = None
 
@@ -112,6 +115,8 @@ class Finished(Frame):
     tasks: dict[str, TaskStatus] = Field(default_factory=dict)
     records: dict[str, TaskRecord] = Field(default_factory=dict)
     records_truncated: bool = False
+    result: dict[str, JsonValue] | None = None
+    result_truncated: bool = False
 
 
 ChildFrame = Annotated[

@@ -76,6 +76,8 @@ class Reporter:
                 if self._ticks[run.run_id] >= _ASK_AFTER_TICKS:
                     run.ask_for_progress()
                 self._report(run, now)
+                if run.logs.is_due(now):
+                    self._tasks.start_soon(run.logs.send_some)
 
     def _report(self, run: ActiveRun, now: float) -> None:
         if not run.is_being_written and run.is_due(

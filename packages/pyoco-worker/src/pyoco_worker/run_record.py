@@ -152,7 +152,12 @@ class RunRecord:
         try:
             return fitted(proposed, self._max_bytes)
         except SnapshotTooLargeError as error:
-            bare = {"tasks": {}, "task_records": {}, "task_records_truncated": True}
+            bare = {
+                "tasks": {},
+                "task_records": {},
+                "task_records_truncated": True,
+                "result": None,
+            }
             least = proposed.model_copy(update=bare)
             if len(least.to_bytes()) > self._max_bytes:
                 least = least.model_copy(update={"params": {}, "error": None})

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from pydantic import JsonValue
+
 from pyoco_protocol.dead_letters import DeadLetterReason
 from pyoco_protocol.problems import (
     AttemptsExhaustedError,
@@ -32,6 +34,8 @@ class Outcome:
     tasks: dict[str, TaskStatus] = field(default_factory=dict)
     records: dict[str, TaskRecord] = field(default_factory=dict)
     records_truncated: bool = False
+    result: dict[str, JsonValue] | None = None
+    result_truncated: bool = False
 
 
 _STATUS_OF: Final[Mapping[FinishedHow, RunStatus]] = {
@@ -64,6 +68,8 @@ def outcome_of(finished: Finished, run_id: str, flow_name: str) -> Outcome:
         tasks=finished.tasks,
         records=finished.records,
         records_truncated=finished.records_truncated,
+        result=finished.result,
+        result_truncated=finished.result_truncated,
     )
 
 
@@ -118,6 +124,8 @@ def ended(snapshot: RunSnapshot, outcome: Outcome, *, now: float) -> RunSnapshot
             "task_records_truncated": outcome.records_truncated,
             "error": outcome.error,
             "err_id": outcome.err_id,
+            "result": outcome.result,
+            "result_truncated": outcome.result_truncated,
             "heartbeat_at": now,
             "updated_at": now,
             "end_time": now,
@@ -126,13 +134,20 @@ def ended(snapshot: RunSnapshot, outcome: Outcome, *, now: float) -> RunSnapshot
 
 
 def settled_tasks(snapshot: RunSnapshot) -> RunSnapshot:
-    """Return a terminal snapshot in which no task seems to go on.
+    """Return a terminal snapshot in which no task seems to go on, and which has a result only
+    where it is complete.
 
     In a cancelled run what never ended is CANCELLED. In a failed one a task that was running
     has failed with it; what never began stays PENDING, as the engine leaves it.
     """
     if snapshot.status is RunStatus.CANCELLED:
-        return snapshot.model_copy(update={"tasks": with_unfinished_cancelled(snapshot.tasks)})
+        return snapshot.model_copy(
+            update={
+                "tasks": with_unfinished_cancelled(snapshot.tasks),
+                "result": None,
+                "result_truncated": False,
+            }
+        )
     if snapshot.status is RunStatus.FAILED:
         tasks = {
             name: TaskStatus.FAILED if state is TaskStatus.RUNNING else state

@@ -9,7 +9,8 @@ from pyoco_protocol.snapshots import RunSnapshot
 def fitted(snapshot: RunSnapshot, max_bytes: int) -> RunSnapshot:
     """Return `snapshot` within `max_bytes`: whole task records go, the largest first.
 
-    `tasks` always stay. Raises SnapshotTooLargeError where even that is too much.
+    The result goes after them, `tasks` always stay. Raises SnapshotTooLargeError where even that
+    is too much.
     """
     size = len(snapshot.to_bytes())
     if size <= max_bytes:
@@ -19,7 +20,9 @@ def fitted(snapshot: RunSnapshot, max_bytes: int) -> RunSnapshot:
         for name, record in snapshot.task_records.items()
     }
     kept = dict(snapshot.task_records)
-    truncated = snapshot.model_copy(update={"task_records_truncated": True})
+    truncated = snapshot
+    if kept:
+        truncated = snapshot.model_copy(update={"task_records_truncated": True})
     for name in sorted(sizes, key=lambda name: sizes[name], reverse=True):
         if size <= max_bytes:
             break
@@ -31,6 +34,9 @@ def fitted(snapshot: RunSnapshot, max_bytes: int) -> RunSnapshot:
     while final_size > max_bytes and kept:
         del kept[max(kept, key=lambda name: sizes[name])]
         truncated = truncated.model_copy(update={"task_records": kept})
+        final_size = len(truncated.to_bytes())
+    if final_size > max_bytes and truncated.result is not None:
+        truncated = truncated.model_copy(update={"result": None, "result_truncated": True})
         final_size = len(truncated.to_bytes())
     if final_size > max_bytes:
         raise SnapshotTooLargeError(snapshot.run_id, final_size, max_bytes)

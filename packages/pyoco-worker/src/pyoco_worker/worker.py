@@ -20,6 +20,7 @@ from pyoco_protocol.jetstream.ensure import (
     report_differences,
 )
 from pyoco_protocol.jetstream.hints import hear_cancels
+from pyoco_protocol.jetstream.log_store import LogStore
 from pyoco_protocol.jetstream.run_store import RunStore
 from pyoco_protocol.problems import CliUsageError
 from pyoco_protocol.task_groups import plain_errors
@@ -180,6 +181,7 @@ class Worker:
         return RunExecutor(
             broker=broker,
             store=store,
+            logs=LogStore(broker, self._names),
             pool=pool,
             claimer=claimer,
             settler=settler,
@@ -218,6 +220,7 @@ class Worker:
             environment=config.child_environment,
             directory=config.runs_directory,
             callable_allow=config.callable_allow,
+            max_log_bytes=config.max_log_bytes,
         )
 
     def _introduction(self) -> dict[str, object]:

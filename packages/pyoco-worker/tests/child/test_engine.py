@@ -1,16 +1,19 @@
 """One run of one flow with the real engine: how it ends, and that a chain may go the short way."""
 
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from pyoco import task
-from pyoco.core.models import Flow, Task
+from pyoco.core.engine import Engine
+from pyoco.core.models import Flow, RunContext, Task
+from pyoco.trace.backend import TraceBackend
 
 from pyoco_protocol.ids import new_run_id
 from pyoco_protocol.run_lifecycle import TaskStatus
-from pyoco_worker.child.engine import EngineRun, described
+from pyoco_worker.child.engine import EngineRun, _Engine, described
 from pyoco_worker.frames import Finished, Progress, RunOrder, TaskChanged
 
 
@@ -50,6 +53,16 @@ def options(request: pytest.FixtureRequest) -> dict[str, Any]:
     """Have chains run in the one way and in the other: nothing may tell them apart."""
     # A timeout that never comes still asks for the engine's thread pool.
     return {"timeout_sec": 60.0} if request.param == "thread pool" else {}
+
+
+class Silent(TraceBackend):  # type: ignore[misc] # pyoco has no type information
+    """Says nothing."""
+
+    def on_flow_start(self, name: str, run_id: str | None = None) -> None: ...
+    def on_flow_end(self, name: str) -> None: ...
+    def on_node_start(self, node_name: str) -> None: ...
+    def on_node_end(self, node_name: str, duration_ms: float) -> None: ...
+    def on_node_error(self, node_name: str, error: Exception) -> None: ...
 
 
 def execute(flow: Flow, **params: Any) -> Finished:
@@ -186,6 +199,50 @@ def test_what_the_tasks_do_is_told_on_the_way() -> None:
         ("second", TaskStatus.RUNNING),
         ("second", TaskStatus.SUCCEEDED),
     ]
+
+
+@pytest.mark.parametrize("steps", [(first, second), (first, breaks), ()])
+def test_our_engine_does_what_that_of_pyoco_does(
+    steps: tuple[Callable[..., object], ...], options: dict[str, Any]
+) -> None:
+    """Fails where a new version of pyoco does something that ours, which copies it, does not."""
+    seen: list[dict[str, Any]] = []
+    for engine in (Engine, _Engine):
+        context = RunContext(run_id="run")
+        flow, failure, results = chain(*steps, **options), None, None
+        try:
+            results = engine(Silent()).run(flow, {"x": 1}, run_context=context).results
+        except ValueError as error:
+            failure = str(error)
+        seen.append(
+            {
+                **vars(context),
+                "results": results,
+                "failure": failure,
+                "tasks": dict(sorted(context.tasks.items())),
+                "task_records": {
+                    name: (record.state, record.output, record.inputs, record.error)
+                    for name, record in sorted(context.task_records.items())
+                },
+                **dict.fromkeys(("start_time", "end_time")),
+            }
+        )
+    assert seen[0] == seen[1]
+
+
+def test_what_is_printed_is_not_kept_by_the_engine() -> None:
+    def speak() -> None:
+        sys.stdout.write("hello")
+
+    before = sys.stdout
+    run = run_of()
+
+    def look() -> bool:
+        return sys.stdout is before
+
+    finished = run.execute(lambda _: chain(speak, look))
+    assert finished.records["look"].output is True
+    assert run._context.logs == []
 
 
 def test_an_error_without_words_is_described_by_its_kind() -> None:

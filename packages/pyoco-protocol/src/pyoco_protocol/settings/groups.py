@@ -133,23 +133,25 @@ class TopologySettings(PyocoSettings):
     workflows_object_store_bucket: Name = _setting(
         _NAMES.workflows_bucket, "Object bucket of submitted workflow files.", "pyoco_workflows"
     )
+    run_log_stream: Name = _setting(
+        _NAMES.run_log_stream, "Stream of what runs print.", "PYOCO_RUN_LOGS"
+    )
+    run_log_subject_prefix: SubjectPrefix = _setting(
+        _NAMES.run_log_prefix, "What runs print travels on `<prefix>.<run_id>`.", "pyoco.logs"
+    )
+    run_log_max_age_sec: Age = _setting(
+        604_800, "How long what runs print is kept; 0 sets no limit.", "604800"
+    )
+    run_log_max_stream_bytes: Limit = _setting(
+        1_073_741_824,
+        "How many bytes of what runs print are kept, the newest ones; 0 sets no limit.",
+        "1073741824",
+    )
 
     @model_validator(mode="after")
     def _nothing_overlaps(self) -> Self:
-        if self.work_stream == self.dlq_stream:
-            raise RuleBrokenError(
-                "PYOCO_DLQ_STREAM",
-                "must differ from PYOCO_WORK_STREAM",
-                f"{self.work_stream}_DLQ",
-            )
-        work, dlq = f"{self.work_subject_prefix}.", f"{self.dlq_subject_prefix}."
-        if work.startswith(dlq) or dlq.startswith(work):
-            raise RuleBrokenError(
-                "PYOCO_DLQ_SUBJECT_PREFIX",
-                "must not contain or be contained in PYOCO_WORK_SUBJECT_PREFIX: "
-                "two streams cannot keep the same subjects",
-                f"dlq.{self.work_subject_prefix}",
-            )
+        for one, other in (("work", "dlq"), ("work", "run_log"), ("dlq", "run_log")):
+            self._streams_are_apart(one, other)
         taken: set[str] = set()
         for field in (
             "runs_kv_bucket",
@@ -172,6 +174,25 @@ class TopologySettings(PyocoSettings):
                 _NAMES.workflows_bucket,
             )
         return self
+
+    def _streams_are_apart(self, one: str, other: str) -> None:
+        short = other.upper()
+        name: str = getattr(self, f"{one}_stream")
+        if name == getattr(self, f"{other}_stream"):
+            raise RuleBrokenError(
+                f"{PREFIX}{short}_STREAM",
+                f"must differ from {PREFIX}{one.upper()}_STREAM",
+                f"{name}_{short}",
+            )
+        prefix: str = getattr(self, f"{one}_subject_prefix")
+        theirs = f"{getattr(self, f'{other}_subject_prefix')}."
+        if theirs.startswith(f"{prefix}.") or f"{prefix}.".startswith(theirs):
+            raise RuleBrokenError(
+                f"{PREFIX}{short}_SUBJECT_PREFIX",
+                f"must not contain or be contained in {PREFIX}{one.upper()}_SUBJECT_PREFIX: "
+                "two streams cannot keep the same subjects",
+                f"{other}.{prefix}",
+            )
 
 
 class HttpAuthSettings(PyocoSettings):
@@ -276,6 +297,11 @@ class SnapshotSettings(PyocoSettings):
     )
     run_retention_sec: Age = _setting(
         2_592_000, "How long a finished run is kept; 0 keeps it for ever.", "2592000"
+    )
+    run_log_max_bytes: Limit = _setting(
+        1_048_576,
+        "How much of what one run prints is kept, for each attempt; 0 keeps nothing.",
+        "1048576",
     )
 
     @model_validator(mode="after")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pyoco_worker.callable_policy import CallablePolicy
+from pyoco_worker.child.printing import Printing
 from pyoco_worker.child.working_directory import WorkingDirectory
 from pyoco_worker.frames import (
     CancelOrder,
@@ -98,6 +99,9 @@ class Child:
             os._exit(1)
         # Absolute, because each run works in a directory of its own.
         sys.path[:0] = [path for path in setup.import_paths if path not in sys.path]
+        # Before user code: it may keep a stream for later, as handlers of `logging` do.
+        printing = Printing(bytes.fromhex(setup.output_mark), setup.max_log_bytes)
+        printing.begin()
         # Heavy, and user code: both come after we can be told to die.
         from pyoco_worker.child.engine import EngineRun
         from pyoco_worker.child.resolver import ResolverError, load_resolver
@@ -114,13 +118,18 @@ class Child:
             if not isinstance(order, RunOrder):
                 os._exit(1)
             directory.enter(order)
-            run = EngineRun(order, max_record_bytes=setup.max_record_bytes, send=self.send)
+            printing.begin()
+            run = EngineRun(
+                order,
+                max_record_bytes=setup.max_record_bytes,
+                send=self.send,
+                running=printing.tasks,
+            )
             self._begin(order.run_id, run)
             finished = run.execute(resolve, policy)
             with self._current_lock:
                 self._current = None
-            sys.stdout.flush()
-            sys.stderr.flush()
+            printing.end()
             self.send(finished)
             directory.clean()
         os._exit(0)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from pydantic import JsonValue
+from pyoco.core.context import Context
 from pyoco.core.engine import Engine
 from pyoco.core.models import Flow, RunContext, Task, TaskState
 from pyoco.core.models import RunStatus as EngineStatus
@@ -25,7 +26,9 @@ from pyoco_protocol.workflows.document import TaskPlan
 from pyoco_protocol.workflows.graph_rules import GraphLanguage
 from pyoco_protocol.workflows.problems import WorkflowInvalidError
 from pyoco_worker.callable_policy import CallablePolicy
+from pyoco_worker.child.printing import RunningTasks
 from pyoco_worker.child.resolver import FlowResolver
+from pyoco_worker.child.results import last_tasks, result_of
 from pyoco_worker.child.values import TooLargeError, safe_text, to_json
 from pyoco_worker.child.workflow import CallableRefusedError, WorkflowLoader
 from pyoco_worker.frames import Finished, FinishedHow, Progress, RunOrder, TaskChanged
@@ -44,10 +47,18 @@ Send = Callable[[Progress | TaskChanged], None]
 class EngineRun:
     """One run of one flow. `cancel` may be called from another thread at any time."""
 
-    def __init__(self, order: RunOrder, *, max_record_bytes: int, send: Send) -> None:
+    def __init__(
+        self,
+        order: RunOrder,
+        *,
+        max_record_bytes: int,
+        send: Send,
+        running: RunningTasks | None = None,
+    ) -> None:
         self._order = order
         self._max_record_bytes = max_record_bytes
-        self._reports = _TaskReports(order.run_id, send)
+        self._reports = _TaskReports(order.run_id, send, running or RunningTasks())
+        self._last_tasks: tuple[str, ...] = ()
         self._context = RunContext(run_id=order.run_id)
         # The engine's own cancel is lost before the run is registered and overwrites a status
         # that was final; a lock around "still running?" closes both gaps.
@@ -90,9 +101,10 @@ class EngineRun:
             flow._definition = [TaskNode(task) for task in chain]
             flow._has_control_flow = True
         self._reports.begin(task.name for task in flow.tasks)
+        self._last_tasks = last_tasks(flow)
         failure: BaseException | None = None
         try:
-            Engine(self._reports).run(flow, params, run_context=self._context)
+            _Engine(self._reports).run(flow, params, run_context=self._context)
         except BaseException as error:  # noqa: BLE001 - user code: SystemExit ends its run only
             failure = error
         with self._lock:
@@ -123,6 +135,9 @@ class EngineRun:
                     state=self._state(name), error=f"the record cannot be read: {safe_text(error)}"
                 )
         kept = _smallest(records, self._max_record_bytes)
+        result, result_truncated = None, False
+        if how == "succeeded":
+            result, result_truncated = result_of(self._last_tasks, records, self._state)
         return Finished(
             run_id=self._order.run_id,
             how=how,
@@ -131,6 +146,8 @@ class EngineRun:
             tasks={name: self._state(name) for name in self._context.tasks},
             records=kept,
             records_truncated=truncated or len(kept) < len(records),
+            result=result,
+            result_truncated=result_truncated,
         )
 
     def _state(self, name: str) -> TaskStatus:
@@ -273,15 +290,38 @@ def _chain_of(flow: Flow) -> list[Task] | None:
     return chain
 
 
+class _Engine(Engine):  # type: ignore[misc] # pyoco has no type information
+    """The engine, less its capture of what tasks print.
+
+    That one swaps `sys.stdout` for each run, and keeps all that is printed in memory until the
+    run is over. We hear of it as it is printed.
+    """
+
+    def run(
+        self, flow: Flow, params: dict[str, Any] | None = None, run_context: Any = None
+    ) -> Context:
+        """Run the flow; as the engine does, but for the capture."""
+        run_context.flow_name = flow.name
+        run_context.params = params or {}
+        for task in flow.tasks:
+            run_context.tasks[task.name] = TaskState.PENDING
+            run_context.ensure_task_record(task.name)
+        context = Context(params=run_context.params, run_context=run_context)
+        self.trace.on_flow_start(flow.name, run_id=run_context.run_id)
+        self.active_runs[run_context.run_id] = run_context
+        return self._run_flow(flow, context, run_context, None)
+
+
 class _TaskReports(TraceBackend):  # type: ignore[misc] # pyoco has no type information
     """Keeps where the tasks stand, and tells the parent: all of it once the run is not short.
 
     Called from the engine's threads, before it updates its own states.
     """
 
-    def __init__(self, run_id: str, send: Send) -> None:
+    def __init__(self, run_id: str, send: Send, running: RunningTasks) -> None:
         self._run_id = run_id
         self._send = send
+        self._running = running
         self._lock = threading.Lock()
         self._states: dict[str, TaskStatus] = {}
         # Most runs are over before anybody could look at how each task ended.
@@ -305,14 +345,17 @@ class _TaskReports(TraceBackend):  # type: ignore[misc] # pyoco has no type info
 
     def on_node_start(self, node_name: str) -> None:
         """Report a task that runs."""
+        self._running.began(node_name)
         self._report(node_name, TaskStatus.RUNNING)
 
     def on_node_end(self, node_name: str, duration_ms: float) -> None:
         """Report a task that succeeded."""
+        self._running.over()
         self._report(node_name, TaskStatus.SUCCEEDED)
 
     def on_node_error(self, node_name: str, error: Exception) -> None:
         """Report a task that failed."""
+        self._running.over()
         self._report(node_name, TaskStatus.FAILED)
 
     def _report(self, task: str, state: TaskStatus) -> None:

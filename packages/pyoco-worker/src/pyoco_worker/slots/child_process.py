@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -30,10 +31,12 @@ from pyoco_worker.frames import (
     Unusable,
     parse_from_child,
 )
+from pyoco_worker.output_records import MARK_BYTES
+from pyoco_worker.slots.output_pipe import OutputPipe, TakePrinted
 
 _log = logging.getLogger(__name__)
 
-_OUTPUT_TAIL_BYTES: Final = 8192
+_LAST_WORDS_CHARS: Final = 8192
 _REAP_TIMEOUT_SEC: Final = 5.0
 
 OnProgress = Callable[[Progress | TaskChanged], None]
@@ -62,6 +65,7 @@ class ChildSetup:
     environment: dict[str, str]
     directory: Path
     callable_allow: tuple[str, ...] | None = None
+    max_log_bytes: int = 1_048_576
 
 
 class _Frames(asyncio.Protocol):
@@ -90,32 +94,23 @@ class _Frames(asyncio.Protocol):
         self._on_end()
 
 
-class _OutputTail(asyncio.Protocol):
-    """Keeps the last of what the child printed; drops the rest."""
-
-    def __init__(self) -> None:
-        self.kept = bytearray()
-
-    def data_received(self, data: bytes) -> None:
-        self.kept += data
-        if len(self.kept) > 2 * _OUTPUT_TAIL_BYTES:
-            del self.kept[:-_OUTPUT_TAIL_BYTES]
-
-    def text(self) -> str:
-        return bytes(self.kept[-_OUTPUT_TAIL_BYTES:]).decode("utf-8", "replace").strip()
-
-
 class ChildProcess:
     """A child that takes one run at a time. Start it with `ChildProcess.start`."""
 
-    def __init__(self, process: asyncio.subprocess.Process, directory: Path) -> None:
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        directory: Path,
+        outputs: tuple[OutputPipe, ...],
+    ) -> None:
         self._process = process
+        # All that flows print comes by the first one; the second has what others write to stderr.
+        self._outputs = outputs
         self._directory = directory
         # What it is to do; and what interrupts that.
         self._orders: asyncio.WriteTransport | None = None
         self._control: asyncio.WriteTransport | None = None
         self._transports: list[asyncio.BaseTransport] = []
-        self._output = _OutputTail()
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._finished: asyncio.Future[Finished] | None = None
         self._on_progress: OnProgress | None = None
@@ -139,10 +134,11 @@ class ChildProcess:
         Raises ChildUnusableError where the resolver cannot be loaded, ChildDiedError where the
         child does not live to say so.
         """
-        loop = asyncio.get_running_loop()
         orders, their_orders = socket.socketpair()
         control, their_control = socket.socketpair()
+        mark = secrets.token_bytes(MARK_BYTES)
         out_read, out_write = os.pipe()
+        err_read, err_write = os.pipe()
         directory = setup.directory / uuid.uuid4().hex
         try:
             process = await asyncio.create_subprocess_exec(
@@ -154,7 +150,7 @@ class ChildProcess:
                 str(os.getpid()),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=out_write,
-                stderr=out_write,
+                stderr=err_write,
                 pass_fds=(their_orders.fileno(), their_control.fileno()),
                 env=setup.environment,
                 cwd=setup.directory,
@@ -166,20 +162,16 @@ class ChildProcess:
             orders.close()
             control.close()
             os.close(out_read)
+            os.close(err_read)
             raise
         finally:
             their_orders.close()
             their_control.close()
             os.close(out_write)
-        child = cls(process, directory)
+            os.close(err_write)
+        outputs = (OutputPipe(out_read, "stdout", mark), OutputPipe(err_read, "stderr", mark))
+        child = cls(process, directory, outputs)
         try:
-            child._transports.append(
-                (
-                    await loop.connect_read_pipe(
-                        lambda: child._output, os.fdopen(out_read, "rb", buffering=0)
-                    )
-                )[0]
-            )
             child._orders = await child._connected(orders)
             child._control = await child._connected(control)
             child._send(
@@ -189,6 +181,8 @@ class ChildProcess:
                     max_record_bytes=setup.max_record_bytes,
                     directory=str(directory),
                     callable_allow=setup.callable_allow,
+                    output_mark=mark.hex(),
+                    max_log_bytes=setup.max_log_bytes,
                 )
             )
             await asyncio.shield(child._ready)
@@ -199,14 +193,20 @@ class ChildProcess:
             raise
         return child
 
-    async def run(self, order: RunOrder, on_progress: OnProgress) -> Finished:
-        """Return how the run ended; raise ChildDiedError where the child did not survive it."""
+    async def run(
+        self, order: RunOrder, on_progress: OnProgress, on_output: TakePrinted | None = None
+    ) -> Finished:
+        """Return how the run ended; raise ChildDiedError where the child did not survive it.
+
+        All that it printed is with `on_output` by then.
+        """
         if self._gone.is_set():
             raise await self._autopsy()
         finished: asyncio.Future[Finished] = asyncio.get_running_loop().create_future()
         self._finished = finished
         self._on_progress = on_progress
-        self._output.kept.clear()
+        for output in self._outputs:
+            output.begin(on_output)
         try:
             self._send(order)
             result = await finished
@@ -215,6 +215,8 @@ class ChildProcess:
         finally:
             self._finished = None
             self._on_progress = None
+            for output in self._outputs:
+                output.end()
         self.runs_done += 1
         return result
 
@@ -238,6 +240,8 @@ class ChildProcess:
         self._on_end()
         for transport in self._transports:
             transport.close()
+        for output in self._outputs:
+            output.close()
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(_remove, self._directory)
 
@@ -283,14 +287,18 @@ class ChildProcess:
         self._gone.set()
         for future in (self._ready, self._finished):
             if future is not None and not future.done():
-                future.set_exception(ChildDiedError("its pipe was closed", self._output.text()))
+                future.set_exception(ChildDiedError("its pipe was closed", self._last_words()))
                 # Nobody may be waiting for it any more, and that is no fault.
                 future.exception()
 
     async def _autopsy(self) -> ChildDiedError:
         """Return how the child ended; what is left of it is cleared away."""
         await self.kill()
-        return ChildDiedError(_how_it_ended(self._process.returncode), self._output.text())
+        return ChildDiedError(_how_it_ended(self._process.returncode), self._last_words())
+
+    def _last_words(self) -> str:
+        said = "\n".join(filter(None, (output.last_words() for output in self._outputs)))
+        return said[-_LAST_WORDS_CHARS:]
 
 
 def _remove(directory: Path) -> None:

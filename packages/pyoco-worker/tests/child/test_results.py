@@ -1,0 +1,162 @@
+"""What a flow as a whole came to."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic_core import to_json
+from pyoco import task
+from pyoco.core.models import Flow, Task
+from pyoco.dsl.graph import build_flow_from_graph
+
+from pyoco_protocol.ids import new_run_id
+from pyoco_protocol.run_lifecycle import TaskStatus
+from pyoco_protocol.snapshots import TaskRecord
+from pyoco_worker.child.engine import EngineRun
+from pyoco_worker.child.results import MAX_RESULT_BYTES, last_tasks, result_of
+from pyoco_worker.frames import Finished, RunOrder
+
+
+def execute(flow: Flow, **params: Any) -> Finished:
+    order = RunOrder(run_id=new_run_id(), attempt=1, flow_name="flow", params=params)
+    return EngineRun(order, max_record_bytes=262_144, send=lambda _: None).execute(lambda _: flow)
+
+
+def returning(name: str, value: object, **options: Any) -> Task:
+    return Task(func=lambda: value, name=name, **options)
+
+
+def side_by_side(*tasks: Task) -> Flow:
+    flow = Flow(name="flow")
+    for each in tasks:
+        flow.add_task(each)
+    return flow
+
+
+def from_graph(graph: str, *tasks: Task) -> Flow:
+    flow: Flow = build_flow_from_graph(
+        graph=graph, tasks={each.name: each for each in tasks}, pipes={}, flow_name="flow"
+    )
+    return flow
+
+
+def test_the_result_of_a_chain_is_what_its_last_task_returned() -> None:
+    def first() -> int:
+        return 1
+
+    def second() -> dict[str, object]:
+        return {"rows": [1, None]}
+
+    finished = execute(Flow(name="flow") >> task(first) >> task(second))
+    assert (finished.result, finished.result_truncated) == ({"second": {"rows": [1, None]}}, False)
+
+
+def test_a_task_that_returns_nothing_is_there_all_the_same() -> None:
+    assert execute(side_by_side(returning("only", None))).result == {"only": None}
+
+
+def test_the_result_of_a_graph_is_what_nobody_waits_for() -> None:
+    first, left, right = (returning(name, name.upper()) for name in ("first", "left", "right"))
+    for each in (left, right):
+        each.dependencies.add(first)
+    # An edge to a task that is in another flow makes nobody here wait.
+    left.dependents.add(returning("elsewhere", None))
+    finished = execute(side_by_side(first, left, right))
+    assert finished.result == {"left": "LEFT", "right": "RIGHT"}
+
+
+@pytest.mark.parametrize(
+    ("graph", "names"),
+    [
+        ("a >> b", ("b",)),
+        ("a >> repeat(count=2){ b >> c }", ("c",)),
+        ("repeat(count=2){ a >> repeat(count=2){ b } } >> c", ("c",)),
+    ],
+)
+def test_of_steps_the_last_ones_count(graph: str, names: tuple[str, ...]) -> None:
+    flow = from_graph(graph, *(returning(name, name) for name in "abc"))
+    finished = execute(flow)
+    assert (finished.how, finished.error) == ("succeeded", None)
+    assert finished.result == {name: name for name in names}
+
+
+def test_steps_may_be_nested_without_end() -> None:
+    class Body:
+        def __init__(self, step: Any) -> None:
+            self.steps = [step]
+
+    class Loop:
+        def __init__(self, body: Body) -> None:
+            self.body = body
+
+    class Step:
+        task = returning("deep", None)
+
+    step: Any = Step()
+    for _ in range(5000):
+        step = Loop(Body(step))
+    flow = Flow(name="flow")
+    flow._definition, flow._has_control_flow = [step], True
+    assert last_tasks(flow) == ("deep",)
+
+
+def test_a_run_that_does_not_succeed_has_no_result() -> None:
+    def fail() -> None:
+        raise ValueError("no")
+
+    assert execute(Flow(name="flow") >> task(fail)).result is None
+
+
+def test_a_task_that_failed_alone_is_not_in_the_result() -> None:
+    def fail() -> None:
+        raise ValueError("no")
+
+    broken = Task(func=fail, name="broken", fail_policy="isolate")
+    finished = execute(side_by_side(broken, returning("whole", 1)))
+    assert (finished.how, finished.result) == ("succeeded", {"whole": 1})
+
+
+def test_a_large_output_leaves_a_mark_and_the_small_ones_stay() -> None:
+    finished = execute(
+        side_by_side(
+            returning("small", "x"),
+            returning("large", "x" * 20_000),
+            returning("too-large-for-a-record", "x" * 300_000),
+        )
+    )
+    assert finished.result == {
+        "large": {"$truncated": True, "size_bytes": 20_002},
+        "small": "x",
+        "too-large-for-a-record": {"$truncated": True},
+    }
+    assert finished.result_truncated
+
+
+def succeeded(_: str) -> TaskStatus:
+    return TaskStatus.SUCCEEDED
+
+
+names = st.text(min_size=1, max_size=12)
+outputs: Callable[[], Any] = lambda: st.none() | st.text(max_size=9000) | st.integers()  # noqa: E731
+
+
+@given(st.dictionaries(names, outputs(), max_size=40), st.sets(names, max_size=3))
+def test_a_result_never_passes_its_limit_and_says_when_it_is_not_whole(
+    returned: dict[str, Any], without_record: set[str]
+) -> None:
+    records = {name: TaskRecord(output=value) for name, value in returned.items()}
+    wanted = [*returned, *(name for name in without_record if name not in returned)]
+    result, truncated = result_of(wanted, records, succeeded)
+    assert len(to_json(result)) <= MAX_RESULT_BYTES
+    whole = {name for name in result if name in returned and result[name] == returned[name]}
+    assert truncated == (whole != set(wanted))
+
+
+def test_of_very_many_tasks_some_are_left_out() -> None:
+    records = {f"task-{number:05}": TaskRecord(output=number) for number in range(5000)}
+    result, truncated = result_of(records, records, succeeded)
+    assert truncated
+    assert 500 < len(result) < 5000
+    assert len(to_json(result)) <= MAX_RESULT_BYTES

@@ -1,0 +1,139 @@
+"""A real worker, a real broker: what runs print is kept, and what they return is told."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from pyoco_protocol.jetstream.requests import ask
+from pyoco_protocol.run_lifecycle import RunStatus
+from pyoco_testkit.eventually import eventually
+from pyoco_testkit.nats_server import NatsServer
+from worker_bench import NAMES, WorkerBench, began, let_go_on
+
+CAP = 1_048_576
+
+
+@pytest.fixture
+def flows() -> str:
+    """Have the bench run the flows that print."""
+    return f"{Path(__file__).parents[1] / 'flows' / 'talking_stories.py'}:resolve"
+
+
+async def test_what_a_run_printed_is_there_when_its_end_is_seen(bench: WorkerBench) -> None:
+    async with bench.worker(concurrency=2):
+        for run_id in [await bench.submit("talk") for _ in range(20)]:
+            assert (await bench.ended(run_id)).status is RunStatus.COMPLETED
+            (chunk,) = await bench.log_chunks(run_id)
+            assert (chunk.run_id, chunk.attempt, chunk.n) == (run_id, 1, 0)
+            assert not chunk.truncated
+            assert [(entry.task, entry.text) for entry in chunk.entries] == [
+                *(("talk", text) for text in ("one", "two", "three and four", "", "五")),
+                ("listen", "heard"),
+            ]
+
+
+async def test_a_run_that_prints_nothing_sends_nothing(bench: WorkerBench) -> None:
+    async with bench.worker():
+        for _ in range(5):
+            await bench.ended(await bench.submit("silent"))
+    answer = await ask(bench.broker.client, f"$JS.API.STREAM.INFO.{NAMES.run_log_stream}")
+    assert answer["state"]["last_seq"] == 0
+
+
+async def test_what_a_run_prints_is_seen_while_it_goes_on(bench: WorkerBench) -> None:
+    async with bench.worker():
+        waiting = bench.wait_files()
+        run_id = await bench.submit("wait", **waiting)
+        await eventually(
+            lambda: bench.printed(run_id), lambda lines: lines[:1] == ["waiting for you"]
+        )
+        await eventually(lambda: bench.printed(run_id), ["waiting for you", "unfinished"])
+        assert await bench.status(run_id) == RunStatus.RUNNING
+        let_go_on(waiting)
+        await bench.ended(run_id)
+    assert await bench.printed(run_id) == ["waiting for you", "unfinished", " business"]
+
+
+async def test_a_flood_is_kept_to_its_limit_and_delays_no_heartbeat(bench: WorkerBench) -> None:
+    async with bench.worker(concurrency=2, env={"PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "0.1"}):
+        waiting = bench.wait_files()
+        beside = await bench.submit("wait", **waiting)
+        await began(waiting)
+        flood = await bench.submit("flood", megabytes=100)
+        latest = 0.0
+        while not (await bench.read(flood)).snapshot.status.is_terminal:
+            latest = max(latest, time.time() - (await bench.read(beside)).snapshot.heartbeat_at)
+        let_go_on(waiting)
+        assert (await bench.ended(beside)).attempt == 1
+        assert (await bench.ended(flood)).status is RunStatus.COMPLETED
+    assert latest < 2
+    chunks = await bench.log_chunks(flood)
+    sizes = [len(chunk.to_bytes()) for chunk in chunks]
+    assert max(sizes) <= 65_536
+    assert CAP // 2 < sum(sizes) < 1.5 * CAP
+    assert [chunk.n for chunk in chunks] == list(range(len(chunks)))
+    assert [chunk.truncated for chunk in chunks] == [False] * (len(chunks) - 1) + [True]
+    assert str(CAP) in chunks[-1].entries[-1].text
+
+
+async def test_what_a_dying_run_said_is_kept(bench: WorkerBench) -> None:
+    async with bench.worker():
+        run_id = await bench.submit("die-talking", lines=3)
+        ended = await bench.ended(run_id)
+    assert ended.status is RunStatus.FAILED
+    assert "line 2\nfamous last words" in (ended.error or "")
+    assert sorted(await bench.printed(run_id)) == [
+        *("famous last words", "line 0", "line 1", "line 2"),
+    ]
+
+
+async def test_nothing_is_kept_where_nothing_is_wanted(bench: WorkerBench) -> None:
+    async with bench.worker(env={"PYOCO_RUN_LOG_MAX_BYTES": "0"}):
+        talked = await bench.submit("talk")
+        died = await bench.submit("die-talking")
+        await bench.ended(talked)
+        assert "famous last words" in ((await bench.ended(died)).error or "")
+    assert await bench.log_chunks(talked) == await bench.log_chunks(died) == []
+
+
+async def test_an_outage_neither_loses_what_was_printed_nor_holds_up_the_run(
+    bench: WorkerBench, nats_server: NatsServer
+) -> None:
+    async with bench.worker():
+        waiting = bench.wait_files()
+        run_id = await bench.submit("wait", **waiting)
+        await began(waiting)
+        nats_server.kill()
+        let_go_on(waiting)
+        await nats_server.restart()
+        await bench.broker.wait_until_up()
+        ended = await bench.ended(run_id, 30)
+        await bench.settled()
+    assert (ended.status, ended.attempt) == (RunStatus.COMPLETED, 1)
+    assert "".join(await bench.printed(run_id)) == "waiting for youunfinished business"
+
+
+async def test_a_broker_that_takes_little_at_a_time_is_given_little_at_a_time(
+    tmp_path: Path, flows: str
+) -> None:
+    async with (
+        NatsServer(tmp_path / "small", config="max_payload: 16384") as small,
+        WorkerBench(small, tmp_path, flows) as bench,
+        bench.worker(env={"PYOCO_RUN_LOG_MAX_BYTES": "100000"}),
+    ):
+        run_id = await bench.submit("flood", megabytes=1)
+        assert (await bench.ended(run_id)).status is RunStatus.COMPLETED
+        chunks = await bench.log_chunks(run_id)
+    assert sum(len(chunk.to_bytes()) for chunk in chunks) > 50_000
+    assert chunks[-1].truncated
+
+
+async def test_the_result_of_a_run_is_in_its_record(bench: WorkerBench) -> None:
+    async with bench.worker():
+        talked = await bench.ended(await bench.submit("talk"))
+        side_by_side = await bench.ended(await bench.submit("two-at-once"))
+        died = await bench.ended(await bench.submit("die-talking"))
+    assert (talked.result, talked.result_truncated) == ({"listen": "done"}, False)
+    assert side_by_side.result == {"left": "L", "right": "R"}
+    assert died.result is None
