@@ -21,10 +21,11 @@ from pyoco_gateway.reaper.parked import ParkedJobReaper
 from pyoco_gateway.reaper.rules import Patience
 from pyoco_gateway.reaper.runs_in_sight import RunsInSight
 from pyoco_gateway.request_ids import RequestIds
-from pyoco_gateway.routers import health, index_page, runs
+from pyoco_gateway.routers import health, index_page, run_watch, runs
 from pyoco_gateway.use_cases.cancel_run import CancelRun
 from pyoco_gateway.use_cases.read_run import ReadRun
 from pyoco_gateway.use_cases.submit_run import SubmitRun
+from pyoco_gateway.watching import watching
 from pyoco_protocol.jetstream.bucket_watch import BucketWatch
 from pyoco_protocol.jetstream.connection import open_broker
 from pyoco_protocol.jetstream.dead_letter_box import DeadLetterBox
@@ -80,16 +81,19 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
                 names=topology.names,
                 retention_sec=retention_sec,
             )
+            watch = watching(settings.watching, broker, store)
             async with anyio.create_task_group() as tasks:
                 # Everybody who looks at all runs stands behind this one watch.
-                feed = RunFeed([in_sight])
+                feed = RunFeed([in_sight, watch.hub])
                 tasks.start_soon(BucketWatch(broker, topology.names.runs_bucket, feed).run)
                 tasks.start_soon(reaper.run)
                 tasks.start_soon(parked.run)
+                tasks.start_soon(watch.hub.run)
                 yield {
                     "submit_run": submit_run,
                     "read_run": ReadRun(store),
                     "cancel_run": CancelRun(broker, store, retention_sec),
+                    **watch.state,
                     "page_language": None if dashboard_lang == "auto" else dashboard_lang,
                 }
                 tasks.cancel_scope.cancel()
@@ -106,7 +110,8 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
         # Operations are called as the functions are: `post_run`.
         generate_unique_id_function=lambda route: route.name,
     )
-    for router in (runs.router, health.router, index_page.router):
+    # `/runs/watch` comes first, or it would be taken for a run.
+    for router in (run_watch.router, runs.router, health.router, index_page.router):
         api.include_router(router)
     add_error_handlers(api)
     max_body_bytes = _ESCAPED * settings.snapshots.max_params_bytes + _ENVELOPE_BYTES

@@ -8,6 +8,7 @@ from starlette.background import BackgroundTask
 from starlette.responses import Response
 
 from pyoco_gateway.routers.documented import problems
+from pyoco_gateway.run_bodies import INTERNAL_FIELDS as _INTERNAL
 from pyoco_gateway.submission_body import (
     IDEMPOTENCY_HEADER,
     idempotency_key,
@@ -26,7 +27,6 @@ router = APIRouter(tags=["runs"])
 Include = Literal["records", "full", "all"]
 
 _JSON: Final = "application/json"
-_INTERNAL: Final = frozenset({"request_hash", "accepted_by"})
 _TASK_FIELDS: Final = frozenset(
     {"run_id", "flow_name", "status", "tasks", "task_records", "task_records_truncated"}
 )
