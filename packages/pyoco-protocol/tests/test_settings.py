@@ -80,6 +80,8 @@ ADDED = {
     "PYOCO_RUN_RETENTION_SEC": "2592000",
     "PYOCO_WORKER_DATA_DIR": ".pyoco/worker",
     "PYOCO_WORKER_PASS_ENV": "",
+    "PYOCO_SSE_MAX_STREAMS": "2000",
+    "PYOCO_SSE_MAX_STREAMS_PER_PEER": "256",
 }
 NUMBERS = [
     (group, f"PYOCO_{name.upper()}")

@@ -31,6 +31,9 @@ class GatewayFailedError(PyocoError):
 
 _BACKLOG: Final = 2048
 _KEEP_ALIVE_SEC: Final = 75
+# How much the kernel takes for a reader that does not read; left alone it takes three megabytes,
+# and that a reader stalls is noticed only after that. What is on its way does not count.
+_UNSENT_BYTES: Final = 131_072
 # With what follows, the process is gone two seconds after SIGTERM even if the broker is frozen.
 _FINISH_SEC: Final = 1
 
@@ -128,6 +131,7 @@ def _bind(
     created = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         created.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        created.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
         if family == socket.AF_INET6:
             # `localhost` is two addresses, and each gets a socket of its own.
             created.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)

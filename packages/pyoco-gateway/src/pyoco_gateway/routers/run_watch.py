@@ -1,6 +1,6 @@
 """Runs as they change: one of them, or all that somebody wants to see."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack
 from typing import Annotated, Any, Final
 
@@ -45,6 +45,12 @@ _list_router = APIRouter(route_class=_ListRoute)
 _MAX_REVISION_DIGITS: Final = 20
 _LATEST_SEC: Final = 100_000_000_000
 
+
+def _stream(description: str) -> dict[str, Any]:
+    content = {EventStream.media_type: {"schema": {"type": "string"}}}
+    return {"description": description, "content": content}
+
+
 TimeoutSec = Annotated[
     int,
     Query(
@@ -54,7 +60,7 @@ TimeoutSec = Annotated[
     ),
 ]
 LastEventId = Annotated[
-    str | None,
+    str,
     Header(
         alias="Last-Event-ID",
         pattern=rf"^[0-9]{{0,{_MAX_REVISION_DIGITS}}}$",
@@ -65,16 +71,16 @@ LastEventId = Annotated[
 
 @_list_router.get(
     "/runs/watch",
-    response_class=EventStream,
+    response_class=Response,
     responses={
-        200: {"description": "Events: `ready`, `snapshot`, `gone`, `reset`, `heartbeat`."},
+        200: _stream("Events: `ready`, `snapshot`, `gone`, `reset`, `heartbeat`."),
         **problems(422, 429, 503),
     },
 )
 async def get_runs_watch(
     request: Request,
     *,
-    status: Annotated[list[RunStatus] | None, Query(description="One of these.")] = None,
+    status: Annotated[Sequence[RunStatus], Query(description="One of these.")] = (),
     flow: Annotated[
         str | None, Query(description="The name of the flow; a `*` at its end stands for any.")
     ] = None,
@@ -83,7 +89,7 @@ async def get_runs_watch(
         str | None, Query(description="The hash of its workflow file.")
     ] = None,
     timeout_sec: TimeoutSec = MAX_STREAM_SEC,
-    last_event_id: LastEventId = None,
+    last_event_id: LastEventId = "",
 ) -> Response:
     """Tell each change of the runs that are wanted, in short form, as server-sent events.
 
@@ -91,7 +97,7 @@ async def get_runs_watch(
     may be missing: read the list anew.
     """
     open_stream: WatchRuns = request.state.watch_runs
-    wanted = RunFilter(frozenset(status or ()), flow, tag, workflow_yaml_sha256)
+    wanted = RunFilter(frozenset(status), flow, tag, workflow_yaml_sha256)
     with ExitStack() as held:
         _take_slot(request, held)
         events = open_stream(wanted, held, after=_revision(last_event_id))
@@ -103,9 +109,9 @@ router.include_router(_list_router)
 
 @router.get(
     "/runs/{run_id}/watch",
-    response_class=EventStream,
+    response_class=Response,
     responses={
-        200: {"description": "Events: `snapshot`, `heartbeat`, `gone`; ends with the run."},
+        200: _stream("Events: `snapshot`, `heartbeat`, `gone`; ends with the run."),
         204: {"description": "The run is over, and the client has seen its end."},
         **problems(404, 422, 429, 503),
     },
@@ -115,20 +121,20 @@ async def get_run_watch(
     run_id: str,
     *,
     include: Annotated[
-        list[Include] | None,
+        Sequence[Include],
         Query(description="`records` adds `task_records`; `full` and `all` add everything."),
-    ] = None,
+    ] = (),
     since: Annotated[
-        float | None,
+        float,
         Query(
             ge=0,
             le=_LATEST_SEC,
             allow_inf_nan=False,
             description="Unix seconds: begin with the first snapshot that is newer than this.",
         ),
-    ] = None,
+    ] = 0.0,
     timeout_sec: TimeoutSec = MAX_STREAM_SEC,
-    last_event_id: LastEventId = None,
+    last_event_id: LastEventId = "",
 ) -> Response:
     """Tell what a run is now and each change of it, as server-sent events, until it is over."""
     open_stream: WatchRun = request.state.watch_run
@@ -147,5 +153,5 @@ def _take_slot(request: Request, held: ExitStack) -> None:
     held.enter_context(limits.slot(request.client.host if request.client else ""))
 
 
-def _revision(last_event_id: str | None) -> int | None:
+def _revision(last_event_id: str) -> int | None:
     return int(last_event_id) if last_event_id else None

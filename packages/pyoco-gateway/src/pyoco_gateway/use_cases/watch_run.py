@@ -14,10 +14,10 @@ from pyoco_protocol.problems import RunNotFoundError
 
 @dataclass(frozen=True, slots=True)
 class Resumption:
-    """What the client has seen: up to a revision, or else up to a time; neither for nothing."""
+    """What the client has seen: up to a revision, or else up to a time."""
 
     revision: int | None = None
-    since: float | None = None
+    since: float = 0.0
 
     def covers(self, state: RunState, newest: int) -> bool:
         """Whether the client has seen this state; `newest` is the newest revision we know of.
@@ -26,7 +26,7 @@ class Resumption:
         """
         if self.revision is not None:
             return state.revision <= self.revision <= max(newest, state.revision)
-        return self.since is not None and state.mark is not None and state.mark[1] <= self.since
+        return state.mark is not None and 0.0 < state.mark[1] <= self.since
 
 
 @dataclass(frozen=True, slots=True)
