@@ -27,7 +27,7 @@ async def stored(store: Any, run_id: str, status: str = "PENDING", **fields: Any
 
 async def told(stream: Stream, last: str) -> list[tuple[str, str]]:
     """Return which runs the stream tells of, and their statuses, up to the run `last`."""
-    seen = []
+    seen: list[tuple[str, str]] = []
     while True:
         event = await stream.next("snapshot", "gone", "reset")
         shown = event.data["run_id"], event.name if event.name != "snapshot" else event.status
@@ -156,8 +156,7 @@ async def test_who_comes_back_too_late_is_told_to_read_its_list_anew(
 ) -> None:
     monkeypatch.setattr(run_hub, "REMEMBERED", 3)
     first = await stored(store, new_run_id())
-    for _ in range(4):
-        last = await stored(store, new_run_id())
+    *_, last = [await stored(store, new_run_id()) for _ in range(4)]
     async with watching(gateway, PATH) as stream:
         await stream.next("ready")
 
