@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import anyio
 import psutil
-from harness import watchers
+from harness import floor, watchers
 from harness.options import run_benchmark
 from harness.processes import measured
 from harness.report import Report, percentile
@@ -23,11 +23,14 @@ async def benchmark(sync_interval: str | None, sync_name: str, rounds: int) -> N
     """Measure one watcher, then a hundred of one run, then a thousand of many."""
     report = Report("watch", sync_name)
     latencies: list[float] = []
+    bare: list[float] = []
     async with measured_stack(sync_interval, with_worker=True) as stack:
         for _ in range(rounds):
             latencies += (await measured(watchers.ends, stack.url, RUNS, 1))["latencies"]
+            bare += (await measured(floor.one_by_one, stack.nats_url, RUNS, 1))["latencies"]
     for percent in (50, 99):
-        report.add(f"end_p{percent}", percentile(latencies, percent) * 1e3, "ms")
+        least = percentile(bare, percent) * 1e3
+        report.add(f"end_p{percent}", percentile(latencies, percent) * 1e3, "ms", least)
     async with measured_stack(sync_interval, with_worker=False, env=_ROOM_FOR_ALL) as stack:
         urls = watchers.both(stack.url, stack.nats_url)
         found = await measured(watchers.updates, urls, WATCHERS, 1)

@@ -88,7 +88,7 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
                 tasks.start_soon(BucketWatch(broker, topology.names.runs_bucket, feed).run)
                 tasks.start_soon(reaper.run)
                 tasks.start_soon(parked.run)
-                tasks.start_soon(watch.hub.run)
+                tasks.start_soon(watch.run)
                 yield {
                     "submit_run": submit_run,
                     "read_run": ReadRun(store),

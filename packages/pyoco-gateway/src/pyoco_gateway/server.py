@@ -51,8 +51,11 @@ class _Protocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        carrier = Carrier(self.config.closing, self.transport.abort)
+        carrier = Carrier(self.config.closing, self.transport.abort, self._is_clear)
         self.scope["extensions"] = {EXTENSION: carrier}  # type: ignore[dict-item] # of our own
+
+    def _is_clear(self) -> bool:
+        return not self.flow.write_paused
 
     def timeout_keep_alive_handler(self) -> None:
         # Who has not taken the last answer by now would keep the connection open for ever.

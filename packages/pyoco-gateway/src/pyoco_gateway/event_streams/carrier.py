@@ -43,6 +43,8 @@ class Carrier:
     closing: Closing = field(default_factory=Closing)
     # Ends the connection without sending what is left: its reader does not read.
     abort: Callable[[], None] = lambda: None
+    # Whether what was sent has gone out, so far as that is known.
+    is_clear: Callable[[], bool] = lambda: False
 
 
 def carrier_of(scope: Scope) -> Carrier:

@@ -117,6 +117,8 @@ class EventStream(Response):
 
     async def _is_read(self, send: Send, carrier: Carrier) -> bool:
         """Wait until most of what was written has gone out; False if that takes too long."""
+        if carrier.is_clear():
+            return True
         limit = _GOODBYE_SEC if carrier.closing.is_set else WRITE_TIMEOUT_SEC
         with anyio.move_on_after(limit) as self._patience:
             # The server holds back whoever sends while much is unsent. An empty part is held

@@ -19,6 +19,8 @@ class StreamLimits:
         self._limit = settings.sse_max_streams
         self._limit_per_peer = settings.sse_max_streams_per_peer
         self._by_peer: Counter[str] = Counter()
+        # The most there were at once; set anew by whoever has taken note of it.
+        self.most = 0
 
     @property
     def open(self) -> int:
@@ -31,6 +33,7 @@ class StreamLimits:
         if self._by_peer[peer] >= self._limit_per_peer or self.open >= self._limit:
             raise TooManyRequestsError(_RETRY_AFTER_SEC)
         self._by_peer[peer] += 1
+        self.most = max(self.most, self.open)
         try:
             yield
         finally:
