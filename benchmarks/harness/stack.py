@@ -1,7 +1,7 @@
 """The stack that is measured: real processes, started anew for each benchmark."""
 
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,9 +32,10 @@ async def measured_stack(
     with_worker: bool,
     children: int | None = None,
     tags: Sequence[str] = ("default",),
+    env: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Measured]:
     """A broker, a gateway and, where wanted, one worker with a child for each core; warmed up."""
-    async with Stack(sync_interval=sync_interval) as stack:
+    async with Stack(sync_interval=sync_interval, env=env) as stack:
         broker = stack.nats.process
         if not with_worker:
             await measured(load.submissions, stack.url, 50, 4)

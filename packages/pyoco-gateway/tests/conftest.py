@@ -1,9 +1,11 @@
 """A gateway under test: the real application on a real socket, and a look behind it."""
 
 import json
+import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -23,6 +25,9 @@ from pyoco_protocol.ids import new_run_id
 from pyoco_testkit.eventually import eventually
 from pyoco_testkit.nats_server import NatsServer
 from pyoco_testkit.stack import free_port
+
+# Tests in folders import what lies beside this file; without packages it has to be named.
+sys.path.insert(0, str(Path(__file__).parent))
 
 StartGateway = Callable[..., AbstractAsyncContextManager[httpx.AsyncClient]]
 

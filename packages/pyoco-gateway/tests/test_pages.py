@@ -69,6 +69,8 @@ async def test_the_api_description_has_bodies_for_success_and_failure(
         "/workers/{worker_id}",
         "/queues",
         "/metrics",
+        "/runs/{run_id}/watch",
+        "/runs/watch",
         "/health",
     } <= set(paths)
     post = paths["/runs"]["post"]

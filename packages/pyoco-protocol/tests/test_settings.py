@@ -87,6 +87,8 @@ ADDED = {
     "PYOCO_WORKER_PASS_ENV": "",
     "PYOCO_CALLABLE_ALLOW": "",
     "PYOCO_WORKFLOWS_OBJECT_STORE_BUCKET": "pyoco_workflows",
+    "PYOCO_SSE_MAX_STREAMS": "2000",
+    "PYOCO_SSE_MAX_STREAMS_PER_PEER": "256",
 }
 NUMBERS = [
     (group, f"PYOCO_{name.upper()}")

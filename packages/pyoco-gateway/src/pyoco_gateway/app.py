@@ -34,6 +34,7 @@ from pyoco_gateway.routers import (
     metrics,
     queues,
     run_logs,
+    run_watch,
     runs,
     workers,
     workflows,
@@ -46,6 +47,7 @@ from pyoco_gateway.use_cases.read_logs import ReadLogs
 from pyoco_gateway.use_cases.read_run import ReadRun
 from pyoco_gateway.use_cases.submit_run import SubmitRun
 from pyoco_gateway.use_cases.submit_workflow import SubmitWorkflow
+from pyoco_gateway.watching import watching
 from pyoco_protocol.jetstream.bucket_watch import BucketWatch
 from pyoco_protocol.jetstream.connection import open_broker
 from pyoco_protocol.jetstream.dead_letter_box import DeadLetterBox
@@ -122,13 +124,17 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
                 texts,
                 max_letters=settings.topology.dlq_max_msgs,
             )
+            watch = watching(settings.watching, broker, store)
             async with desk as letters, anyio.create_task_group() as tasks:
                 # Everybody who looks at all runs stands behind this one watch.
                 log_feeds = LogFeeds(logs)
-                feed = RunFeed([in_sight, fleet.run_metrics, fleet.run_counts, log_feeds])
+                feed = RunFeed(
+                    [in_sight, fleet.run_metrics, fleet.run_counts, log_feeds, watch.hub]
+                )
                 tasks.start_soon(BucketWatch(broker, topology.names.runs_bucket, feed).run)
                 tasks.start_soon(reaper.run)
                 tasks.start_soon(parked.run)
+                tasks.start_soon(watch.run)
                 fleet.start(tasks)
                 yield {
                     "submit_run": submit_run,
@@ -136,13 +142,21 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
                     "read_logs": ReadLogs(ReadRun(store), logs),
                     "log_feeds": log_feeds,
                     "cancel_run": CancelRun(broker, store, retention_sec),
-                    "metrics_page": fleet.page(broker, registry, feed, reaper, parked),
+                    "metrics_page": fleet.page(
+                        broker,
+                        registry,
+                        feed,
+                        reaper,
+                        parked,
+                        sse_clients=lambda: watch.limits.open,
+                    ),
                     **fleet.state(),
                     "delete_run": DeleteRun(store, on_deleted=[lambda run: logs.purge(run.run_id)]),
                     **letters,
                     "check_workflow": check_workflow,
                     "submit_workflow": SubmitWorkflow(check_workflow, texts, submit_run),
                     "workflow_yaml_max_bytes": yaml_max_bytes,
+                    **watch.state,
                     "page_language": None if dashboard_lang == "auto" else dashboard_lang,
                 }
                 tasks.cancel_scope.cancel()
@@ -160,6 +174,8 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
         generate_unique_id_function=lambda route: route.name,
     )
     routers = (
+        # `/runs/watch` comes first, or it would be taken for a run.
+        run_watch.router,
         runs.router,
         run_logs.router,
         workflows.router,

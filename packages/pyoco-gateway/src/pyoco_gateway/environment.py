@@ -13,6 +13,7 @@ from pyoco_protocol.settings import (
     LogSettings,
     SnapshotSettings,
     TopologySettings,
+    WatchSettings,
     load_settings,
     read_environment,
     settings_notes,
@@ -30,6 +31,7 @@ class GatewaySettings:
     heartbeats: HeartbeatSettings
     dashboard: DashboardSettings
     log: LogSettings
+    watching: WatchSettings
 
 
 def environment_with(
@@ -67,6 +69,7 @@ def gateway_settings(environ: Mapping[str, str]) -> GatewaySettings:
         heartbeats=load_settings(HeartbeatSettings, environ),
         dashboard=load_settings(DashboardSettings, environ),
         log=load_settings(LogSettings, environ),
+        watching=load_settings(WatchSettings, environ),
     )
 
 

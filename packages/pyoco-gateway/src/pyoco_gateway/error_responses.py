@@ -27,6 +27,7 @@ from pyoco_protocol.problems import (
     Problem,
     PyocoError,
     RouteNotFoundError,
+    TooManyRequestsError,
     WorkflowTooLargeError,
     language_from_accept,
 )
@@ -155,6 +156,8 @@ def _problem_response(
     if isinstance(error, BodyTooLargeError | WorkflowTooLargeError):
         # The rest of the body is still coming and must not be taken for the next request.
         headers = {**(headers or {}), "Connection": "close"}
+    if isinstance(error, TooManyRequestsError):
+        headers = {**(headers or {}), "Retry-After": str(error.retry_after_sec)}
     return _as_response(error, scope, headers)
 
 

@@ -11,7 +11,9 @@ from typing import Final
 import anyio
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from pyoco_gateway.event_streams.carrier import EXTENSION, Carrier, Closing
 from pyoco_protocol.problems import CATALOGUE, CliUsageError, PortBusyError, PyocoError
 from pyoco_protocol.task_groups import plain_errors
 
@@ -29,16 +31,52 @@ class GatewayFailedError(PyocoError):
 
 _BACKLOG: Final = 2048
 _KEEP_ALIVE_SEC: Final = 75
+# How much the kernel takes for a reader that does not read; left alone it takes three megabytes,
+# and that a reader stalls is noticed only after that. What is on its way does not count.
+_UNSENT_BYTES: Final = 131_072
 # With what follows, the process is gone two seconds after SIGTERM even if the broker is frozen.
 _FINISH_SEC: Final = 1
+
+
+class _Config(uvicorn.Config):
+    """The configuration, which every connection can see, and whether the server is closing."""
+
+    closing: Closing
+
+
+class _Protocol(HttpToolsProtocol):
+    """A connection that answers which go on can end, and through which they hear of the end."""
+
+    config: _Config
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        carrier = Carrier(self.config.closing, self.transport.abort, self._is_clear)
+        self.scope["extensions"] = {EXTENSION: carrier}  # type: ignore[dict-item] # of our own
+
+    def _is_clear(self) -> bool:
+        return not self.flow.write_paused
+
+    def timeout_keep_alive_handler(self) -> None:
+        # Who has not taken the last answer by now would keep the connection open for ever.
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()
+        else:
+            super().timeout_keep_alive_handler()
 
 
 class _Server(uvicorn.Server):
     """A server that says when it is ready and leaves signals to the command."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: _Config) -> None:
         super().__init__(config)
         self.ready = anyio.Event()
+        self.closing = config.closing = Closing()
+
+    def stop(self) -> None:
+        """Begin to stop; answers that go on for long are told first."""
+        self.should_exit = True
+        self.closing.set()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -96,6 +134,7 @@ def _bind(
     created = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         created.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        created.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
         if family == socket.AF_INET6:
             # `localhost` is two addresses, and each gets a socket of its own.
             created.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
@@ -130,9 +169,9 @@ async def serving(app: ASGIApp, sockets: list[socket.socket]) -> AsyncGenerator[
     Leaving gives requests in hand a moment to finish.
     """
     server = _Server(
-        uvicorn.Config(
+        _Config(
             app,
-            http="httptools",
+            http=_Protocol,
             ws="none",
             lifespan="on",
             log_config=None,
@@ -155,7 +194,7 @@ async def serving(app: ASGIApp, sockets: list[socket.socket]) -> AsyncGenerator[
             try:
                 yield
             finally:
-                server.should_exit = True
+                server.stop()
 
 
 async def _end_with_the_rest(server: _Server) -> None:
@@ -165,7 +204,7 @@ async def _end_with_the_rest(server: _Server) -> None:
     """
     await server.lifespan.shutdown_event.wait()
     if not server.should_exit:
-        server.should_exit = True
+        server.stop()
         raise GatewayFailedError
 
 

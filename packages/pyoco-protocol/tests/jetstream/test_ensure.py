@@ -67,6 +67,7 @@ async def test_everything_is_created_on_an_empty_broker(client: Client) -> None:
         "KV_pyoco_runs",
         "KV_pyoco_workers",
         "OBJ_pyoco_workflows",
+        "PYOCO_RUN_LOGS",
     }
     work = await stream_config(client, "PYOCO_WORK")
     assert (work["retention"], work["discard"], work["storage"]) == ("workqueue", "new", "file")
@@ -115,7 +116,7 @@ async def test_all_may_start_at_the_same_instant(nats_server: NatsServer) -> Non
             for client in clients:
                 starting.start_soon(start, client)
         assert results == [[]] * 10
-        assert len(await all_streams(clients[0])) == 5
+        assert len(await all_streams(clients[0])) == 6
     finally:
         for client in clients:
             await client.close()

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from pyoco_gateway.read_model.worker_directory import WorkerDirectory, is_worker_of
 from pyoco_gateway.routers.documented import json_body, problems
+from pyoco_gateway.run_bodies import INTERNAL_FIELDS as _INTERNAL
 from pyoco_gateway.submission_body import (
     IDEMPOTENCY_HEADER,
     KEY_PATTERN,
@@ -35,7 +36,6 @@ router = APIRouter(tags=["runs"])
 Include = Literal["records", "full", "all"]
 
 _JSON: Final = "application/json"
-_INTERNAL: Final = frozenset({"request_hash", "accepted_by"})
 _TASK_FIELDS: Final = frozenset(RunTasks.model_fields)
 _SUBMISSION: Final[dict[str, Any]] = {
     **json_body(RunSubmission),

@@ -23,6 +23,7 @@ from pyoco_protocol.settings.groups import (
     PyocoSettings,
     SnapshotSettings,
     TopologySettings,
+    WatchSettings,
     WheelSettings,
     WorkerSettings,
 )
@@ -43,6 +44,7 @@ __all__ = [
     "SnapshotSettings",
     "TopologySettings",
     "UnknownVariable",
+    "WatchSettings",
     "WheelSettings",
     "WorkerSettings",
     "document_settings",

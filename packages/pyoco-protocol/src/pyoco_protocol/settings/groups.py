@@ -405,6 +405,19 @@ class DotenvSettings(PyocoSettings):
     )
 
 
+class WatchSettings(PyocoSettings):
+    """How many clients may watch runs at once; each holds a connection open."""
+
+    sse_max_streams: Count = _setting(
+        2000, "How many event streams one gateway serves at once; more are answered 429.", "2000"
+    )
+    sse_max_streams_per_peer: Count = _setting(
+        256,
+        "How many of them one address may have; clients behind a proxy share its address.",
+        "256",
+    )
+
+
 GROUPS: Final[tuple[type[PyocoSettings], ...]] = (
     BrokerSettings,
     TopologySettings,
@@ -418,4 +431,5 @@ GROUPS: Final[tuple[type[PyocoSettings], ...]] = (
     DashboardSettings,
     LogSettings,
     DotenvSettings,
+    WatchSettings,
 )

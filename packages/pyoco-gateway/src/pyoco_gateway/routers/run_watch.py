@@ -1,0 +1,166 @@
+"""Runs as they change: one of them, or all that somebody wants to see."""
+
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import ExitStack
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Header, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from starlette.responses import Response
+
+from pyoco_gateway.error_responses import invalid_request
+from pyoco_gateway.event_streams.event_stream import MAX_STREAM_SEC, EventStream
+from pyoco_gateway.event_streams.stream_limits import StreamLimits
+from pyoco_gateway.read_model.run_filter import RunFilter
+from pyoco_gateway.routers.documented import problems
+from pyoco_gateway.routers.runs import Include
+from pyoco_gateway.use_cases.watch_run import Resumption, WatchRun
+from pyoco_gateway.use_cases.watch_runs import WatchRuns
+from pyoco_protocol.problems import ListQueryError
+from pyoco_protocol.run_lifecycle import RunStatus
+
+
+class _ListRoute(APIRoute):
+    """A route whose faulty queries are those of a list."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler with the faults of its query named as such."""
+        handle = super().get_route_handler()
+
+        async def handle_list(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except RequestValidationError as error:
+                faults = invalid_request(error.errors(), root="query").faults
+                raise ListQueryError(faults) from error
+
+        return handle_list
+
+
+router = APIRouter(tags=["runs"])
+_list_router = APIRouter(route_class=_ListRoute)
+
+# One more digit than any revision has.
+_MAX_REVISION_DIGITS: Final = 20
+_LATEST_SEC: Final = 100_000_000_000
+
+
+def _stream(description: str, *events: str) -> dict[str, Any]:
+    """Return what the API description says of a stream: what each of its events looks like."""
+    event = {
+        "type": "object",
+        "required": ["event", "data"],
+        "properties": {
+            "event": {"enum": [*events, "heartbeat", "goodbye"]},
+            "data": {"type": "string", "contentMediaType": "application/json"},
+            "id": {"type": "string", "description": "The revision; `Last-Event-ID` resumes."},
+        },
+    }
+    return {"description": description, "content": {EventStream.media_type: {"schema": event}}}
+
+
+TimeoutSec = Annotated[
+    int,
+    Query(
+        ge=1,
+        le=MAX_STREAM_SEC,
+        description="After this many seconds the stream ends; resume it by `Last-Event-ID`.",
+    ),
+]
+LastEventId = Annotated[
+    str,
+    Header(
+        alias="Last-Event-ID",
+        pattern=rf"^[0-9]{{0,{_MAX_REVISION_DIGITS}}}$",
+        description="The id of the last event that was seen: what came before is left out.",
+    ),
+]
+
+
+@_list_router.get(
+    "/runs/watch",
+    response_class=Response,
+    responses={
+        200: _stream("The runs, as they change.", "ready", "snapshot", "gone", "reset"),
+        **problems(422, 429, 503),
+    },
+)
+async def get_runs_watch(
+    request: Request,
+    *,
+    status: Annotated[Sequence[RunStatus], Query(description="One of these.")] = (),
+    flow: Annotated[
+        str | None, Query(description="The name of the flow; a `*` at its end stands for any.")
+    ] = None,
+    tag: Annotated[str | None, Query(description="The tag it is routed by.")] = None,
+    workflow_yaml_sha256: Annotated[
+        str | None, Query(description="The hash of its workflow file.")
+    ] = None,
+    timeout_sec: TimeoutSec = MAX_STREAM_SEC,
+    last_event_id: LastEventId = "",
+) -> Response:
+    """Tell each change of the runs that are wanted, in short form, as server-sent events.
+
+    A run that ceases to be wanted is told once more as it is then. `reset` means that changes
+    may be missing: read the list anew.
+    """
+    open_stream: WatchRuns = request.state.watch_runs
+    wanted = RunFilter(frozenset(status), flow, tag, workflow_yaml_sha256)
+    with ExitStack() as held:
+        _take_slot(request, held)
+        events = open_stream(wanted, held, after=_revision(last_event_id))
+        return EventStream(events, timeout_sec, held.pop_all())
+
+
+router.include_router(_list_router)
+
+
+@router.get(
+    "/runs/{run_id}/watch",
+    response_class=Response,
+    responses={
+        200: _stream("The run, as it changes, until it is over.", "snapshot", "gone"),
+        204: {"description": "The run is over, and the client has seen its end."},
+        **problems(404, 422, 429, 503),
+    },
+)
+async def get_run_watch(
+    request: Request,
+    run_id: str,
+    *,
+    include: Annotated[
+        Sequence[Include],
+        Query(description="`records` adds `task_records`; `full` and `all` add everything."),
+    ] = (),
+    since: Annotated[
+        float,
+        Query(
+            ge=0,
+            le=_LATEST_SEC,
+            allow_inf_nan=False,
+            description="Unix seconds: begin with the first snapshot that is newer than this.",
+        ),
+    ] = 0.0,
+    timeout_sec: TimeoutSec = MAX_STREAM_SEC,
+    last_event_id: LastEventId = "",
+) -> Response:
+    """Tell what a run is now and each change of it, as server-sent events, until it is over."""
+    open_stream: WatchRun = request.state.watch_run
+    seen = Resumption(_revision(last_event_id), since)
+    with ExitStack() as held:
+        _take_slot(request, held)
+        events = await open_stream(run_id, seen, held, with_records=bool(include))
+        if events is None:
+            # The one answer after which a browser does not come back.
+            return Response(status_code=204)
+        return EventStream(events, timeout_sec, held.pop_all())
+
+
+def _take_slot(request: Request, held: ExitStack) -> None:
+    limits: StreamLimits = request.state.stream_limits
+    held.enter_context(limits.slot(request.client.host if request.client else ""))
+
+
+def _revision(last_event_id: str) -> int | None:
+    return int(last_event_id) if last_event_id else None
