@@ -13,19 +13,21 @@ from pyoco_gateway.body_limit import BodyLimit
 from pyoco_gateway.direct_route import DirectRoute
 from pyoco_gateway.environment import GatewaySettings
 from pyoco_gateway.error_responses import LastResort, add_error_handlers
+from pyoco_gateway.health_report import HealthReport
 from pyoco_gateway.job_queue import JobQueue
 from pyoco_gateway.preparation import Preparation
-from pyoco_gateway.read_model.run_feed import RunFeed
+from pyoco_gateway.read_model.assembly import ReadModel
+from pyoco_gateway.read_model.run_index import RunIndex
 from pyoco_gateway.reaper.loop import Reaper
 from pyoco_gateway.reaper.parked import ParkedJobReaper
 from pyoco_gateway.reaper.rules import Patience
 from pyoco_gateway.reaper.runs_in_sight import RunsInSight
 from pyoco_gateway.request_ids import RequestIds
-from pyoco_gateway.routers import health, index_page, runs
+from pyoco_gateway.routers import health, index_page, run_lists, runs
 from pyoco_gateway.use_cases.cancel_run import CancelRun
+from pyoco_gateway.use_cases.list_runs import ListRuns
 from pyoco_gateway.use_cases.read_run import ReadRun
 from pyoco_gateway.use_cases.submit_run import SubmitRun
-from pyoco_protocol.jetstream.bucket_watch import BucketWatch
 from pyoco_protocol.jetstream.connection import open_broker
 from pyoco_protocol.jetstream.dead_letter_box import DeadLetterBox
 from pyoco_protocol.jetstream.run_store import RunStore
@@ -48,7 +50,8 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
         async with open_broker(
             settings.broker, name="pyoco-gateway", prepare=Preparation(topology)
         ) as broker:
-            store = RunStore(broker, topology.names)
+            index = RunIndex(lambda: broker.connections)
+            store = RunStore(broker, topology.names, index.wrote)
             queue = JobQueue(broker, topology.names)
             retention_sec = round(settings.snapshots.run_retention_sec)
             submit_run = SubmitRun(
@@ -82,13 +85,27 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
             )
             async with anyio.create_task_group() as tasks:
                 # Everybody who looks at all runs stands behind this one watch.
-                feed = RunFeed([in_sight])
-                tasks.start_soon(BucketWatch(broker, topology.names.runs_bucket, feed).run)
+                bucket = topology.names.runs_bucket
+                read_model = ReadModel.of(broker, bucket, index, [in_sight])
+                read_model.start(tasks)
                 tasks.start_soon(reaper.run)
                 tasks.start_soon(parked.run)
                 yield {
                     "submit_run": submit_run,
                     "read_run": ReadRun(store),
+                    "list_runs": ListRuns(
+                        broker=broker,
+                        bucket=bucket,
+                        watch=read_model.watch,
+                        index=index,
+                        store=store,
+                    ),
+                    "health_report": HealthReport(
+                        broker=broker,
+                        address=settings.broker.nats_address,
+                        topology=topology,
+                        index=index,
+                    ),
                     "cancel_run": CancelRun(broker, store, retention_sec),
                     "page_language": None if dashboard_lang == "auto" else dashboard_lang,
                 }
@@ -106,7 +123,8 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
         # Operations are called as the functions are: `post_run`.
         generate_unique_id_function=lambda route: route.name,
     )
-    for router in (runs.router, health.router, index_page.router):
+    # Lists before single runs, or `counts` would be taken for the id of one.
+    for router in (run_lists.router, runs.router, health.router, index_page.router):
         api.include_router(router)
     add_error_handlers(api)
     max_body_bytes = _ESCAPED * settings.snapshots.max_params_bytes + _ENVELOPE_BYTES

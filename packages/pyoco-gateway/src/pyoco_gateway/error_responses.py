@@ -148,6 +148,8 @@ def _problem_response(
     if isinstance(error, BodyTooLargeError):
         # The rest of the body is still coming and must not be taken for the next request.
         headers = {**(headers or {}), "Connection": "close"}
+    if (retry_after := error.extra.get("retry_after_sec")) is not None:
+        headers = {**(headers or {}), "Retry-After": str(retry_after)}
     return _as_response(error, scope, headers)
 
 

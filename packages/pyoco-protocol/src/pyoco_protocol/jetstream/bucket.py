@@ -80,9 +80,10 @@ class Bucket:
         # A bucket that someone else made without it: kept for too long beats not kept.
         return await self._publish(key, data, expected)
 
-    async def delete(self, key: str, revision: Revision) -> None:
+    async def delete(self, key: str, revision: Revision) -> Revision:
         """Remove the value if it still stands at `revision`; else raise ConflictError."""
-        await self._publish(key, b"", {_EXPECTED_REVISION: str(revision), "KV-Operation": "DEL"})
+        headers = {_EXPECTED_REVISION: str(revision), "KV-Operation": "DEL"}
+        return await self._publish(key, b"", headers)
 
     async def _publish(self, key: str, data: bytes, headers: dict[str, str]) -> Revision:
         client = self._broker.require_up()

@@ -4,7 +4,7 @@ import json
 import logging
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -65,15 +65,38 @@ class Follower(Protocol):
 
 
 class BucketWatch:
-    """Tells a follower the latest value of every key, then every change, in order."""
+    """Tells a follower the latest value of every key, then every change, in order.
 
-    def __init__(self, broker: Broker, bucket: str, follower: Follower) -> None:
+    `room` is awaited before more changes are asked for: a follower that keeps them for later says
+    there when it can take more.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        bucket: str,
+        follower: Follower,
+        room: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         self._broker = broker
+        self._room = room
+        self._session: _Session | None = None
         self._stream = subjects.kv_stream(bucket)
         self._prefix = subjects.kv_key(bucket, "")
         self._follower = follower
         self._created: str | None = None
         self.revision = 0
+
+    @property
+    def created(self) -> str | None:
+        """When the bucket that is followed was made; None before it was seen."""
+        return self._created
+
+    def start_over(self) -> None:
+        """Tell everything from the beginning: what was told no longer stands in the bucket."""
+        self._created = None
+        if self._session is not None:
+            self._session.end()
 
     async def run(self) -> None:
         """Follow until cancelled."""
@@ -90,6 +113,7 @@ class BucketWatch:
         await self._reset_if_another_stream(client)
         consumer = f"pyoco_watch_{uuid.uuid4().hex}"
         session = _Session(self, self._broker, client.new_inbox(), consumer)
+        self._session = session
         subscription = await client.subscribe(session.inbox, cb=session.on_message)
         try:
             answer = await ask(
@@ -107,8 +131,14 @@ class BucketWatch:
 
     async def _reset_if_another_stream(self, client: Client) -> None:
         info = await ask(client, f"{_API}.STREAM.INFO.{self._stream}")
-        # A consumer that starts past the end of a stream hears nothing, and nobody says so.
-        if info["created"] != self._created or int(info["state"]["last_seq"]) < self.revision:
+        state = info["state"]
+        # A consumer that starts past the end of a stream hears nothing, and nobody says so. Nor
+        # does anybody tell of a purge: where it begins past what we know, nothing of that is left.
+        if (
+            info["created"] != self._created
+            or int(state["last_seq"]) < self.revision
+            or int(state["first_seq"]) > self.revision
+        ):
             self.revision = 0
             self._created = info["created"]
             self._follower.on_reset()
@@ -175,7 +205,16 @@ class _Session:
             if time.monotonic() - self._heard_at > _SILENCE_SEC:
                 return
 
+    def end(self) -> None:
+        """Have it return."""
+        self._broken = True
+        self._wake.set()
+
     async def _pull(self) -> None:
+        if self._watch._room is not None:
+            await self._watch._room()
+            # Nothing was asked for meanwhile, so nobody spoke.
+            self._heard_at = time.monotonic()
         request = {
             "batch": _BATCH - self._left,
             "expires": round(_PULL_SEC * _NANOSECONDS),
@@ -209,8 +248,7 @@ class _Session:
         if message.metadata.sequence.consumer != self._told:
             # What lies in between went down with a connection, and nobody sends it again. A new
             # consumer does, from the last change that was told.
-            self._broken = True
-            self._wake.set()
+            self.end()
             return
         self._left -= 1
         self._watch._tell(message)

@@ -22,11 +22,21 @@ class StoredRun:
     revision: Revision
 
 
-class RunStore:
-    """Reads run snapshots from the leader and writes them by compare-and-set."""
+def _ignore(_: Revision) -> None:
+    return None
 
-    def __init__(self, broker: Broker, names: Names) -> None:
+
+class RunStore:
+    """Reads run snapshots from the leader and writes them by compare-and-set.
+
+    `on_written` hears the revision of each write that was stored.
+    """
+
+    def __init__(
+        self, broker: Broker, names: Names, on_written: Callable[[Revision], None] = _ignore
+    ) -> None:
         self._bucket = Bucket(broker, names.runs_bucket)
+        self._on_written = on_written
 
     async def read(self, run_id: str) -> StoredRun | None:
         """Return the latest snapshot as the leader has it; None where there is none."""
@@ -40,14 +50,16 @@ class RunStore:
 
     async def create(self, snapshot: RunSnapshot) -> Revision:
         """Store the first snapshot of a run; raise ConflictError if the run is there already."""
-        return await self._bucket.create(snapshot.run_id, snapshot.to_bytes())
+        return self._written(await self._bucket.create(snapshot.run_id, snapshot.to_bytes()))
 
     async def replace(
         self, snapshot: RunSnapshot, revision: Revision, *, ttl_sec: int | None = None
     ) -> Revision:
         """Store `snapshot` if the run still stands at `revision`; else raise ConflictError."""
-        return await self._bucket.replace(
-            snapshot.run_id, snapshot.to_bytes(), revision, ttl_sec=ttl_sec
+        return self._written(
+            await self._bucket.replace(
+                snapshot.run_id, snapshot.to_bytes(), revision, ttl_sec=ttl_sec
+            )
         )
 
     async def change(
@@ -76,4 +88,8 @@ class RunStore:
 
     async def delete(self, run_id: str, revision: Revision) -> None:
         """Remove the run if it still stands at `revision`; else raise ConflictError."""
-        await self._bucket.delete(run_id, revision)
+        self._written(await self._bucket.delete(run_id, revision))
+
+    def _written(self, revision: Revision) -> Revision:
+        self._on_written(revision)
+        return revision
