@@ -27,24 +27,16 @@ _INTERVAL_SEC: Final = 5.0
 class GhostCheck:
     """Has the index rebuilt where the bucket was purged."""
 
-    def __init__(
-        self,
-        broker: Broker,
-        bucket: str,
-        watch: BucketWatch,
-        index: RunIndex,
-        interval_sec: float = _INTERVAL_SEC,
-    ) -> None:
+    def __init__(self, broker: Broker, bucket: str, watch: BucketWatch, index: RunIndex) -> None:
         self._broker = broker
         self._bucket = bucket
         self._watch = watch
         self._index = index
-        self._interval_sec = interval_sec
 
     async def run(self) -> None:
         """Check until cancelled."""
         while True:
-            await anyio.sleep(self._interval_sec)
+            await anyio.sleep(_INTERVAL_SEC)
             if not self._broker.is_up or not self._index.is_caught_up:
                 continue
             try:

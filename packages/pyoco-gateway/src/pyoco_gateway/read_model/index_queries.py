@@ -16,7 +16,7 @@ Position = tuple[float, int]
 # So many groups are merged. Where more match, so do most runs, and it is quicker to walk through
 # all of them and leave some out.
 _MAX_MERGED: Final = 256
-# So many runs of a time window are sorted; where there are more, the order is walked instead.
+# So many runs of a time window are sorted. Where there are more, the order is walked instead.
 _MAX_SORTED: Final = 1000
 _LAST_KEY: Final = 2**63 - 1
 _FIRST_KEY: Final = -(2**63)
@@ -45,6 +45,14 @@ class _Condition:
 _ALL: Final = _Condition()
 
 
+@dataclass(frozen=True, slots=True)
+class _Narrow:
+    """A window on a column that may hold few runs."""
+
+    column: OrderColumn
+    window: _Condition
+
+
 def newest(
     tables: IndexTables, filters: RunFilters, order: OrderColumn, after: Position | None, limit: int
 ) -> list[Listed]:
@@ -68,11 +76,17 @@ def changes(
 
     Up to the change `until` only runs that were updated after a time count.
     """
-    if revision < until:
-        revision = max(revision, _before_updates_after(tables, updated_after, until))
-    wanted = _Condition("(updated > ? OR changed > ?)", (updated_after, until))
     walk = _Walk(tables, "changed", descending=False)
-    return walk.page(filters, (revision, _LAST_KEY), limit, wanted)
+    found: list[Listed] = []
+    if revision < until:
+        updated = _Condition("updated > ?", (updated_after,))
+        start = max(revision, _before_updates_after(tables, updated_after, until))
+        wanted = updated & _Condition("changed <= ?", (until,))
+        found = walk.page(filters, (start, _LAST_KEY), limit, wanted, _Narrow("updated", updated))
+    if len(found) < limit:
+        start = max(revision, until)
+        found += walk.page(filters, (start, _LAST_KEY), limit - len(found), _ALL)
+    return found
 
 
 def counts(tables: IndexTables, filters: RunFilters) -> dict[RunStatus, int]:
@@ -124,12 +138,21 @@ class _Walk:
         self._descending = descending
 
     def page(
-        self, filters: RunFilters, start: Position, limit: int, wanted: _Condition
+        self,
+        filters: RunFilters,
+        start: Position,
+        limit: int,
+        wanted: _Condition,
+        *narrowing: "_Narrow",
     ) -> list[Listed]:
-        wanted = wanted & _window_condition(filters)
-        if self._order != "created" and self._is_narrow(filters):
-            wanted = wanted & _row_condition(filters)
-            return self._read("runs_created", wanted, start, limit)
+        window = _window_condition(filters)
+        wanted = wanted & window
+        if window != _ALL:
+            narrowing = (*narrowing, _Narrow("created", window))
+        for each in narrowing:
+            if each.column != self._order and self._has_few(each):
+                index = f"runs_{each.column}"
+                return self._read(index, wanted & _row_condition(filters), start, limit)
         groups = self._groups(filters)
         if groups is None or len(groups) > _MAX_MERGED:
             index = f"runs_{self._order}"
@@ -163,14 +186,12 @@ class _Walk:
         found = self._db.execute(f"{sql} {matching.sql} LIMIT {_MAX_MERGED + 1}", matching.values)
         return [group for (group,) in found]
 
-    def _is_narrow(self, filters: RunFilters) -> bool:
-        if filters.submitted_after is None and filters.submitted_before is None:
-            return False
-        window = _window_condition(filters)
+    def _has_few(self, narrow: "_Narrow") -> bool:
+        """Whether it is quicker to sort what lies in a window than to walk until it is met."""
         (found,) = self._db.execute(
-            "SELECT COUNT(*) FROM (SELECT 1 FROM runs INDEXED BY runs_created"
-            f" WHERE {window.sql} LIMIT {_MAX_SORTED + 1})",
-            window.values,
+            f"SELECT COUNT(*) FROM (SELECT 1 FROM runs INDEXED BY runs_{narrow.column}"
+            f" WHERE {narrow.window.sql} LIMIT {_MAX_SORTED + 1})",
+            narrow.window.values,
         ).fetchone()
         return int(found) <= _MAX_SORTED
 

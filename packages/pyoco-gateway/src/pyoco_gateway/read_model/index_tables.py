@@ -40,8 +40,9 @@ CREATE TABLE workflows (
 ) WITHOUT ROWID;
 
 CREATE TABLE runs (
-    -- A number made from the id: half the size of an index on the id itself.
-    key INTEGER PRIMARY KEY,
+    -- A number made from the id, which takes less room in an index. It is not the row's own number:
+    -- SQLite does not start a search in the middle of an index at that.
+    key INTEGER NOT NULL UNIQUE,
     run_id TEXT NOT NULL,
     group_id INTEGER NOT NULL,
     sha INTEGER,

@@ -31,7 +31,7 @@ class RunIndex:
         self._changed = anyio.Event()
         self._backlog = 0
         # Each time the watch begins or goes on is a turn, and each turn has to catch up.
-        self._turn = 0
+        self.turn = 0
         self._turn_connections = -1
         self._turn_is_told = False
         self._caught_up_turn = -1
@@ -73,7 +73,7 @@ class RunIndex:
         if not self._turn_is_told:
             self._turn_is_told = True
             self._backlog += 1
-            self._thread.put(CaughtUp(self._turn))
+            self._thread.put(CaughtUp(self.turn))
 
     def wrote(self, revision: int) -> None:
         """Take note of a write of this gateway: its callers expect to see it in lists."""
@@ -82,7 +82,7 @@ class RunIndex:
     @property
     def is_caught_up(self) -> bool:
         """Whether all runs are in the index, but for those of this very moment."""
-        return self._caught_up_turn == self._turn and self._turn_connections == self._connections()
+        return self._caught_up_turn == self.turn and self._turn_connections == self._connections()
 
     async def room(self) -> None:
         """Return when more changes may be told; those that wait take memory."""
@@ -112,7 +112,7 @@ class RunIndex:
         return await self._thread.ask(question)
 
     def _begin_turn(self) -> None:
-        self._turn += 1
+        self.turn += 1
         self._turn_connections = self._connections()
         self._turn_is_told = False
 

@@ -1,8 +1,8 @@
 """Lists and counts runs, from the index alone."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import anyio
 
@@ -13,9 +13,10 @@ from pyoco_gateway.read_model.cursors import (
     Cursors,
     HistoryCursor,
 )
-from pyoco_gateway.read_model.index_queries import Listed, changes, counts, newest
+from pyoco_gateway.read_model.index_queries import Listed, counts
 from pyoco_gateway.read_model.index_tables import IndexTables
 from pyoco_gateway.read_model.list_query import ListQuery, Order, RunFilters
+from pyoco_gateway.read_model.pages import page_of
 from pyoco_gateway.read_model.run_index import RunIndex
 from pyoco_protocol import subjects
 from pyoco_protocol.http_bodies import RunCounts
@@ -25,6 +26,8 @@ from pyoco_protocol.jetstream.inspection import bucket_state
 from pyoco_protocol.jetstream.run_store import RunStore
 from pyoco_protocol.problems import ListNotReadyError, ListQueryError, SnapshotUnreadableError
 from pyoco_protocol.snapshots import RunSnapshot
+
+T = TypeVar("T")
 
 # How long a caller waits for an index that is being built, before it is told to come back.
 _BUILD_WAIT_SEC: Final = 2.0
@@ -58,24 +61,19 @@ class ListRuns:
     async def __call__(self, query: ListQuery) -> RunList:
         """Return the runs that a query asks for."""
         cursors = await self._ready()
-        filters = query.filters
         place = _place(query, cursors)
         if isinstance(place, ChangesCursor):
             await self._reach(place)
-            return await self._changes(query, place, cursors)
-        if place is None and query.order is not Order.CREATED:
-            limit = query.limit
-            return RunList(
-                await self._index.ask(
-                    lambda tables: newest(tables, filters, "updated", None, limit)
-                )
-            )
-        return await self._history(query, place, cursors)
+        page = await self._ask(lambda tables: page_of(tables, query, place))
+        cursor = None
+        if page.following is not None:
+            cursor = cursors.write(page.following, query.filters.fingerprint)
+        return RunList(page.runs, page.paged, cursor)
 
     async def count(self, filters: RunFilters) -> RunCounts:
         """Return how many runs match, by status."""
         await self._ready()
-        by_status = await self._index.ask(lambda tables: counts(tables, filters))
+        by_status = await self._ask(lambda tables: counts(tables, filters))
         return RunCounts(total=sum(by_status.values()), by_status=by_status)
 
     async def snapshots(self, runs: Sequence[Listed]) -> list[RunSnapshot]:
@@ -102,15 +100,22 @@ class ListRuns:
 
     async def _ready(self) -> Cursors:
         self._broker.require_up()
-        if not await self._index.caught_up(_BUILD_WAIT_SEC):
-            # It may be the broker that went away meanwhile.
-            self._broker.require_up()
-            raise ListNotReadyError(_RETRY_AFTER_SEC)
-        await self._index.has_own_writes(_OWN_WRITES_WAIT_SEC)
+        if await self._index.caught_up(_BUILD_WAIT_SEC):
+            await self._index.has_own_writes(_OWN_WRITES_WAIT_SEC)
+        # It may be the broker that went away meanwhile.
+        self._broker.require_up()
         created = self._watch.created
-        if created is None:
+        if created is None or not self._index.is_caught_up:
             raise ListNotReadyError(_RETRY_AFTER_SEC)
         return Cursors(subjects.kv_stream(self._bucket), created)
+
+    async def _ask(self, question: Callable[[IndexTables], T]) -> T:
+        turn = self._index.turn
+        found = await self._index.ask(question)
+        if self._index.turn != turn:
+            # The bucket may have become another one, of which the index knew a part.
+            raise ListNotReadyError(_RETRY_AFTER_SEC)
+        return found
 
     async def _reach(self, place: ChangesCursor) -> None:
         """Wait for what the cursor has seen already, which may come from another gateway."""
@@ -121,50 +126,10 @@ class ListRuns:
             raise _cursor_fault("is ahead of the bucket, which was set back; start anew without it")
         raise ListNotReadyError(_RETRY_AFTER_SEC)
 
-    async def _changes(self, query: ListQuery, place: ChangesCursor, cursors: Cursors) -> RunList:
-        def look(tables: IndexTables) -> tuple[ChangesCursor, list[Listed]]:
-            # A poll begins with what is there at this moment; what comes later all counts.
-            begun = place
-            if query.cursor is None:
-                begun = ChangesCursor(0, place.updated_after, tables.revision)
-            found = changes(
-                tables,
-                query.filters,
-                begun.revision,
-                query.limit,
-                updated_after=begun.updated_after,
-                until=begun.until,
-            )
-            return begun, found
-
-        begun, runs = await self._index.ask(look)
-        last = int(runs[-1].position[0]) if runs else begun.revision
-        following = ChangesCursor(last, begun.updated_after, begun.until)
-        return RunList(
-            runs, paged=True, next_cursor=cursors.write(following, query.filters.fingerprint)
-        )
-
-    async def _history(
-        self, query: ListQuery, place: HistoryCursor | None, cursors: Cursors
-    ) -> RunList:
-        after = None if place is None else (place.created, place.key)
-        found = await self._index.ask(
-            lambda tables: newest(tables, query.filters, "created", after, query.limit + 1)
-        )
-        runs = found[: query.limit]
-        if len(found) == len(runs):
-            return RunList(runs, paged=True)
-        cursor = HistoryCursor(*runs[-1].position)
-        return RunList(
-            runs, paged=True, next_cursor=cursors.write(cursor, query.filters.fingerprint)
-        )
-
 
 def _place(query: ListQuery, cursors: Cursors) -> Cursor | None:
     if query.cursor is None:
-        if query.updated_after is None:
-            return None
-        return ChangesCursor(0, query.updated_after, 0)
+        return None
     try:
         place = cursors.read(query.cursor, query.filters.fingerprint)
     except CursorError as error:

@@ -133,11 +133,11 @@ class BucketWatch:
         info = await ask(client, f"{_API}.STREAM.INFO.{self._stream}")
         state = info["state"]
         # A consumer that starts past the end of a stream hears nothing, and nobody says so. Nor
-        # does anybody tell of a purge: where it begins past what we know, nothing of that is left.
+        # does anybody tell of a purge, which leaves nothing of what we know.
         if (
             info["created"] != self._created
             or int(state["last_seq"]) < self.revision
-            or int(state["first_seq"]) > self.revision
+            or (self.revision and not int(state["messages"]))
         ):
             self.revision = 0
             self._created = info["created"]
