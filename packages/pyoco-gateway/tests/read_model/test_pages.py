@@ -369,6 +369,4 @@ def test_no_page_reads_more_than_it_shows() -> None:
         plan = [row[-1] for row in world.tables.db.execute(f"EXPLAIN QUERY PLAN {sql}")]
         # One search that starts at the place where the page does; nothing is sorted.
         assert len(plan) == 1, plan
-        assert re.search(r"SEARCH runs USING INDEX \w+ \(.*\(\w+,key\)[<>]\(\?,\?\)", plan[0]), (
-            plan
-        )
+        assert re.search(r"SEARCH runs USING INDEX \w+ \(.*\(\w+,key\)[<>]\(\?,\?\)", plan[0]), plan
