@@ -72,7 +72,7 @@ class HealthReport:
             broker=BrokerHealth(
                 connected=connected,
                 address=self._address,
-                server_version=None if server is None else str(server),
+                server_version=server and f"{server.major}.{server.minor}.{server.patch}",
                 api_level=None if jetstream is None else jetstream.api_level,
                 storage_bytes=None if jetstream is None else jetstream.storage_bytes,
                 memory_bytes=None if jetstream is None else jetstream.memory_bytes,

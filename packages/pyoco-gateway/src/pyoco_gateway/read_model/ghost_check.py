@@ -25,26 +25,32 @@ _INTERVAL_SEC: Final = 5.0
 
 
 class GhostCheck:
-    """Has the index rebuilt where the bucket was purged."""
+    """Has the index rebuilt where the bucket was purged, or where it cannot catch up."""
 
     def __init__(self, broker: Broker, bucket: str, watch: BucketWatch, index: RunIndex) -> None:
         self._broker = broker
         self._bucket = bucket
         self._watch = watch
         self._index = index
+        # How far the index was when it was last seen on its way.
+        self._on_its_way: tuple[int, int] | None = None
 
     async def run(self) -> None:
         """Check until cancelled."""
         while True:
             await anyio.sleep(_INTERVAL_SEC)
-            if not self._broker.is_up or not self._index.is_caught_up:
+            if not self._broker.is_up:
                 continue
             try:
-                await self._check()
+                if self._index.is_caught_up:
+                    self._on_its_way = None
+                    await self._compare()
+                else:
+                    self._hasten()
             except (BrokerUnavailableError, RefusedError) as error:
                 _log.debug("runs not compared with the bucket", extra={"reason": str(error)})
 
-    async def _check(self) -> None:
+    async def _compare(self) -> None:
         revision, known = await self._index.ask(_known)
         state = await bucket_state(self._broker.client, self._bucket)
         # A bucket that has moved on meanwhile is compared another time.
@@ -54,6 +60,18 @@ class GhostCheck:
                 extra={"resource": self._bucket, "wanted": known, "found": state.messages},
             )
             self._watch.start_over()
+
+    def _hasten(self) -> None:
+        """Begin anew where nothing has come since the last look.
+
+        What the index was promised may have been purged before it was told, and then the last of
+        it, on which it waits, never comes.
+        """
+        now = (self._index.turn, self._index.revision)
+        if now == self._on_its_way:
+            _log.warning("runs are not told to the end", extra={"resource": self._bucket})
+            self._watch.start_over()
+        self._on_its_way = now
 
 
 def _known(tables: IndexTables) -> tuple[int, int]:
