@@ -66,13 +66,12 @@ class HealthReport:
         found = await self._look()
         jetstream = found.jetstream
         connected = self._broker.client.is_connected
-        server = self._broker.client.connected_server_version if connected else None
         return HealthDetails(
             version=__version__,
             broker=BrokerHealth(
                 connected=connected,
                 address=self._address,
-                server_version=server and f"{server.major}.{server.minor}.{server.patch}",
+                server_version=self._server_version(),
                 api_level=None if jetstream is None else jetstream.api_level,
                 storage_bytes=None if jetstream is None else jetstream.storage_bytes,
                 memory_bytes=None if jetstream is None else jetstream.memory_bytes,
@@ -87,6 +86,12 @@ class HealthReport:
                 sqlite=sqlite3.sqlite_version,
             ),
         )
+
+    def _server_version(self) -> str | None:
+        if not self._broker.client.is_connected:
+            return None
+        server = self._broker.client.connected_server_version
+        return f"{server.major}.{server.minor}.{server.patch}"
 
     async def _look(self) -> _Found:
         found = _Found()

@@ -90,3 +90,32 @@ async def test_an_index_that_waits_for_what_never_comes_begins_anew(
     async with start_gateway(nats_server.url) as gateway:
         await eventually(lambda: listed(gateway), set(runs))
     assert skipped
+
+
+async def test_without_its_bucket_a_list_is_unavailable_and_shows_no_ghosts(
+    gateway: httpx.AsyncClient, store: Any
+) -> None:
+    await eventually(lambda: listed(gateway), set(await put(store, 3)))
+    config = (await store.js.stream_info(STREAM)).config
+    await store.js.delete_stream(STREAM)
+    await eventually(lambda: listed(gateway), None)
+    await store.js.add_stream(config)
+    await eventually(lambda: listed(gateway), set())
+
+
+async def test_the_last_changes_may_have_left_nothing_behind(
+    start_gateway: Any, nats_server: NatsServer, store: Any
+) -> None:
+    """Marks of deleted runs expire: then a bucket has come further than all that is left in it."""
+    async with start_gateway(nats_server.url) as gateway:
+        runs = await put(store, 2)
+        await eventually(lambda: listed(gateway), set(runs))
+        cursor = (await gateway.get("/runs?updated_after=0")).json()["next_cursor"]
+    await store.js.publish(NAMES.run(runs[1]), b"", headers={"KV-Operation": "DEL"})
+    await store.js.purge_stream(STREAM, subject=NAMES.run(runs[1]))
+    async with start_gateway(nats_server.url) as gateway:
+        page = await gateway.get(f"/runs?cursor={cursor}")
+        index = (await gateway.get("/health?verbose=1")).json()["index"]
+
+    assert (page.status_code, page.json()["items"]) == (200, [])
+    assert (index["runs"], index["revision"], index["lag"]) == (1, 3, 0)

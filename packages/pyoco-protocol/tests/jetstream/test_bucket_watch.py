@@ -414,7 +414,6 @@ async def test_a_watch_that_starts_over_tells_everything_again(
 ) -> None:
     memory = Memory()
     watch = BucketWatch(broker, NAME, memory)
-    assert watch.created is None
     watch.start_over()
     async with running(watch):
         last = await change(bucket, "a", b"1")
@@ -423,7 +422,8 @@ async def test_a_watch_that_starts_over_tells_everything_again(
         memory.entries.clear()
         watch.start_over()
         await told(memory, last)
-    assert watch.created == created is not None
+    assert created is not None
+    assert watch.created == created
     assert memory.remarks.count("reset") == 2
 
 

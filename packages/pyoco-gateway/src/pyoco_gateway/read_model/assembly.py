@@ -28,6 +28,7 @@ class ReadModel:
         """Return a read model whose one watch tells `index` and all `followers`."""
         feed = RunFeed([index, *followers])
         watch = BucketWatch(broker, bucket, feed, room=index.room)
+        index.watched_to = lambda: watch.revision
         return cls(index, feed, watch, GhostCheck(broker, bucket, watch, index))
 
     def start(self, tasks: TaskGroup) -> None:

@@ -47,8 +47,12 @@ class GhostCheck:
                     await self._compare()
                 else:
                     self._hasten()
-            except (BrokerUnavailableError, RefusedError) as error:
+            except BrokerUnavailableError as error:
                 _log.debug("runs not compared with the bucket", extra={"reason": str(error)})
+            except RefusedError as error:
+                # Without its bucket no run is there any more, whatever the index holds.
+                if error.is_missing:
+                    self._watch.start_over()
 
     async def _compare(self) -> None:
         revision, known = await self._index.ask(_known)

@@ -28,9 +28,10 @@ class Cleared:
 
 @dataclass(frozen=True, slots=True)
 class CaughtUp:
-    """All that was there has been told, in this turn of the watch."""
+    """All that was there, up to a revision, has been told in this turn of the watch."""
 
     turn: int
+    revision: int
 
 
 Work = RunChange | Cleared | CaughtUp
@@ -44,6 +45,7 @@ class Progress:
     runs: int
     unreadable: int
     taken: int
+    taken_bytes: int
     turn: int | None
 
 
@@ -137,15 +139,22 @@ class IndexThread:
 
     def _take_in(self, batch: list[Work], tables: IndexTables) -> None:
         turn = None
+        changes = [each for each in batch if isinstance(each, RunChange)]
         first = batch[0]
         if isinstance(first, Cleared):
             tables.clear()
         elif isinstance(first, CaughtUp):
             turn = first.turn
+            tables.revision = max(tables.revision, first.revision)
         else:
-            tables.apply([each for each in batch if isinstance(each, RunChange)])
+            tables.apply(changes)
         progress = Progress(
-            tables.revision, tables.runs, tables.unreadable, taken=len(batch), turn=turn
+            tables.revision,
+            tables.runs,
+            tables.unreadable,
+            taken=len(batch),
+            taken_bytes=sum(len(each.data or b"") for each in changes),
+            turn=turn,
         )
         self._loop.call_soon_threadsafe(self._on_progress, progress)
 

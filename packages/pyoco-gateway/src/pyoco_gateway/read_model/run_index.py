@@ -13,8 +13,9 @@ from pyoco_gateway.read_model.run_feed import RunChange
 
 T = TypeVar("T")
 
-# So many changes may wait to be taken in before the watch is asked to hold on.
+# So many changes, and so much of them, may wait to be taken in before the watch is to hold on.
 _MAX_BACKLOG: Final = 8192
+_MAX_BACKLOG_BYTES: Final = 32 * 2**20
 
 
 class RunIndex:
@@ -30,6 +31,9 @@ class RunIndex:
         self._failure: BaseException | None = None
         self._changed = anyio.Event()
         self._backlog = 0
+        self._backlog_bytes = 0
+        # How far the watch is where it has caught up: changes that left nothing are not told.
+        self.watched_to: Callable[[], int] = lambda: 0
         # Each time the watch begins or goes on is a turn, and each turn has to catch up.
         self.turn = 0
         self._turn_connections = -1
@@ -55,6 +59,7 @@ class RunIndex:
     def on_change(self, change: RunChange) -> None:
         """Have a change taken in."""
         self._backlog += 1
+        self._backlog_bytes += len(change.data or b"")
         self._thread.put(change)
 
     def on_reset(self) -> None:
@@ -73,7 +78,7 @@ class RunIndex:
         if not self._turn_is_told:
             self._turn_is_told = True
             self._backlog += 1
-            self._thread.put(CaughtUp(self.turn))
+            self._thread.put(CaughtUp(self.turn, self.watched_to()))
 
     def wrote(self, revision: int) -> None:
         """Take note of a write of this gateway: its callers expect to see it in lists."""
@@ -86,7 +91,7 @@ class RunIndex:
 
     async def room(self) -> None:
         """Return when more changes may be told; those that wait take memory."""
-        while self._backlog > _MAX_BACKLOG:
+        while self._backlog > _MAX_BACKLOG or self._backlog_bytes > _MAX_BACKLOG_BYTES:
             await self._changed.wait()
 
     async def caught_up(self, timeout: float) -> bool:
@@ -118,6 +123,7 @@ class RunIndex:
 
     def _on_progress(self, progress: Progress) -> None:
         self._backlog -= progress.taken
+        self._backlog_bytes -= progress.taken_bytes
         self.revision = progress.revision
         self.runs = progress.runs
         self.unreadable = progress.unreadable

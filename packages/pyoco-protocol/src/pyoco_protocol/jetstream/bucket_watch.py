@@ -22,7 +22,8 @@ _log = logging.getLogger(__name__)
 
 _API: Final = "$JS.API"
 _NANOSECONDS: Final = 1_000_000_000
-_BATCH: Final = 4096
+# What is on its way to us lies in memory until it is told.
+_BATCH: Final = 1024
 _PULL_SEC: Final = 30.0
 # The server says this often that it has nothing to say; silence means that it forgot us.
 _HEARTBEAT_SEC: Final = 0.5
@@ -85,6 +86,8 @@ class BucketWatch:
         self._prefix = subjects.kv_key(bucket, "")
         self._follower = follower
         self._created: str | None = None
+        # Where the bucket stood when we last looked; its latest changes may have left nothing.
+        self._last_revision = 0
         self.revision = 0
 
     @property
@@ -123,7 +126,7 @@ class BucketWatch:
             )
             self._follower.on_resumed()
             if not answer.get("num_pending"):
-                self._follower.on_caught_up()
+                self._catch_up()
             await session.pull_until_broken()
         finally:
             with anyio.CancelScope(shield=True), anyio.move_on_after(1):
@@ -142,6 +145,7 @@ class BucketWatch:
             self.revision = 0
             self._created = info["created"]
             self._follower.on_reset()
+        self._last_revision = int(state["last_seq"])
 
     def _consumer_config(self, name: str) -> dict[str, Any]:
         start: dict[str, Any] = {"deliver_policy": "last_per_subject"}
@@ -176,7 +180,11 @@ class BucketWatch:
             )
         )
         if metadata.num_pending == 0:
-            self._follower.on_caught_up()
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        self.revision = max(self.revision, self._last_revision)
+        self._follower.on_caught_up()
 
 
 class _Session:

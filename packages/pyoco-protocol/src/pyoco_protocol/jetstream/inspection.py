@@ -11,7 +11,6 @@ from pyoco_protocol.jetstream.requests import RefusedError, ask
 from pyoco_protocol.topology import Topology
 
 _API: Final = "$JS.API"
-_NO_STREAM: Final = 10059
 _NANOSECONDS: Final = 1_000_000_000
 
 
@@ -80,7 +79,7 @@ async def streams_found(client: Client, topology: Topology) -> list[StreamFound]
         try:
             answer = await ask(client, f"{_API}.STREAM.INFO.{name}")
         except RefusedError as refusal:
-            if refusal.err_code != _NO_STREAM:
+            if not refusal.is_missing:
                 raise
             found.append(StreamFound(name, None, ()))
         else:
@@ -94,7 +93,7 @@ async def work_consumers_found(client: Client, names: subjects.Names) -> list[Co
     try:
         answer = await ask(client, f"{_API}.CONSUMER.LIST.{names.work_stream}")
     except RefusedError as refusal:
-        if refusal.err_code != _NO_STREAM:
+        if not refusal.is_missing:
             raise
         return []
     return [_consumer(each, names) for each in answer.get("consumers") or ()]

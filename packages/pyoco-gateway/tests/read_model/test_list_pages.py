@@ -130,9 +130,12 @@ fields = st.fixed_dictionaries(
         "submitted_at": st.integers(0, 4).map(float),
     }
 )
-writes = st.tuples(st.just("write"), st.sampled_from(RUNS), fields)
-beats = st.tuples(st.just("beat"), st.sampled_from(RUNS), st.just({}))
-removals = st.tuples(st.sampled_from(["remove", "spoil"]), st.sampled_from(RUNS), st.just({}))
+Step = tuple[str, str, dict[str, Any]]
+writes: st.SearchStrategy[Step] = st.tuples(st.just("write"), st.sampled_from(RUNS), fields)
+beats: st.SearchStrategy[Step] = st.tuples(st.just("beat"), st.sampled_from(RUNS), st.just({}))
+removals: st.SearchStrategy[Step] = st.tuples(
+    st.sampled_from(["remove", "spoil"]), st.sampled_from(RUNS), st.just({})
+)
 changes_of_runs = st.lists(st.one_of(writes, writes, beats, removals), max_size=25)
 run_filters = st.builds(
     RunFilters,
@@ -148,7 +151,7 @@ limits = st.integers(1, 4)
 ways = st.sampled_from(["merge", "walk", "sort"])
 
 
-def do(world: World, step: tuple[str, str, dict[str, Any]]) -> None:
+def do(world: World, step: Step) -> None:
     what, run_id, values = step
     if what == "write":
         world.write(run_id, **values)
@@ -160,7 +163,7 @@ def do(world: World, step: tuple[str, str, dict[str, Any]]) -> None:
 
 @given(way=ways, steps=changes_of_runs, filters=run_filters, limit=limits)
 def test_a_list_holds_the_latest_of_all_runs_that_match(
-    way: str, steps: list[Any], filters: RunFilters, limit: int
+    way: str, steps: list[Step], filters: RunFilters, limit: int
 ) -> None:
     world = World(way)
     for step in steps:
@@ -181,7 +184,7 @@ def test_a_list_holds_the_latest_of_all_runs_that_match(
 
 
 @given(steps=changes_of_runs, filters=run_filters)
-def test_counts_are_those_of_the_runs_that_match(steps: list[Any], filters: RunFilters) -> None:
+def test_counts_are_those_of_the_runs_that_match(steps: list[Step], filters: RunFilters) -> None:
     world = World()
     for step in steps:
         do(world, step)
@@ -199,7 +202,7 @@ def test_counts_are_those_of_the_runs_that_match(steps: list[Any], filters: RunF
 
 @given(way=ways, before=changes_of_runs, between=changes_of_runs, filters=run_filters, limit=limits)
 def test_the_history_shows_each_run_once_whatever_changes_between_pages(
-    way: str, before: list[Any], between: list[Any], filters: RunFilters, limit: int
+    way: str, before: list[Any], between: list[Step], filters: RunFilters, limit: int
 ) -> None:
     """Runs may change, come and go; those that match all along are shown exactly once."""
     world = World(way)
@@ -235,7 +238,7 @@ def test_the_history_shows_each_run_once_whatever_changes_between_pages(
 )
 @settings(max_examples=200)
 def test_a_poller_that_follows_its_cursor_ends_with_the_latest_state_of_every_run(
-    way: str, before: list[Any], between: list[Any], updated_after: float, sizes: list[int]
+    way: str, before: list[Step], between: list[Step], updated_after: float, sizes: list[int]
 ) -> None:
     world = World(way)
     for step in before:
@@ -282,7 +285,7 @@ def test_a_poller_that_follows_its_cursor_ends_with_the_latest_state_of_every_ru
     updated_after=st.integers(-1, 8).map(float),
 )
 def test_a_poll_begins_with_the_matching_runs_updated_after_a_time(
-    way: str, steps: list[Any], filters: RunFilters, updated_after: float
+    way: str, steps: list[Step], filters: RunFilters, updated_after: float
 ) -> None:
     world = World(way)
     for step in steps:
