@@ -366,7 +366,7 @@ def test_no_page_reads_more_than_it_shows() -> None:
         world.page(ListQuery(filters, updated_after=40.0))
     world.tables.db.set_trace_callback(None)
 
-    pages = [sql.replace("Inf", "9e999") for sql in asked if "run_id, item" in sql]
+    pages = [sql.replace("Inf", "9e999") for sql in asked if "revision, item" in sql]
     assert len(pages) >= 9
     for sql in pages:
         plan = [row[-1] for row in world.tables.db.execute(f"EXPLAIN QUERY PLAN {sql}")]

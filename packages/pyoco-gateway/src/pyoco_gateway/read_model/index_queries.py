@@ -30,6 +30,7 @@ class Listed:
 
     position: Position
     run_id: str
+    revision: int
     item: str
 
 
@@ -210,12 +211,12 @@ class _Walk:
     def _read(self, index: str, wanted: _Condition, start: Position, limit: int) -> list[Listed]:
         compare, direction = ("<", "DESC") if self._descending else (">", "ASC")
         found = self._db.execute(
-            f"SELECT {self._order}, key, run_id, item FROM runs INDEXED BY {index}"
+            f"SELECT {self._order}, key, run_id, revision, item FROM runs INDEXED BY {index}"
             f" WHERE {wanted.sql} AND ({self._order}, key) {compare} (?, ?)"
             f" ORDER BY {self._order} {direction}, key {direction} LIMIT ?",
             (*wanted.values, *start, limit),
         )
-        return [Listed((value, key), run_id, item) for value, key, run_id, item in found]
+        return [Listed((value, key), *rest) for value, key, *rest in found]
 
 
 def _position(listed: Listed) -> Position:

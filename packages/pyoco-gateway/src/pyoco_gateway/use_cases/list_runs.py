@@ -4,8 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-import anyio
-
 from pyoco_gateway.read_model.cursors import (
     ChangesCursor,
     Cursor,
@@ -24,7 +22,7 @@ from pyoco_protocol.jetstream.bucket_watch import BucketWatch
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.inspection import bucket_state
 from pyoco_protocol.jetstream.run_store import RunStore
-from pyoco_protocol.problems import ListNotReadyError, ListQueryError, SnapshotUnreadableError
+from pyoco_protocol.problems import ListNotReadyError, ListQueryError
 from pyoco_protocol.snapshots import RunSnapshot
 
 T = TypeVar("T")
@@ -34,7 +32,6 @@ _BUILD_WAIT_SEC: Final = 2.0
 _RETRY_AFTER_SEC: Final = 2
 # A write is in the index some milliseconds after it is stored.
 _OWN_WRITES_WAIT_SEC: Final = 0.25
-_SNAPSHOTS_AT_ONCE: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,23 +76,9 @@ class ListRuns:
     async def snapshots(self, runs: Sequence[Listed]) -> list[RunSnapshot]:
         """Return whole snapshots in the same order; one that is gone or unreadable is left out.
 
-        Read from the leader, so they may be newer than the list, and never older.
+        They may be newer than the list, and never older.
         """
-        found: dict[str, RunSnapshot] = {}
-        limiter = anyio.CapacityLimiter(_SNAPSHOTS_AT_ONCE)
-
-        async def read(run_id: str) -> None:
-            async with limiter:
-                try:
-                    stored = await self._store.read(run_id)
-                except SnapshotUnreadableError:
-                    return
-                if stored is not None:
-                    found[run_id] = stored.snapshot
-
-        async with anyio.create_task_group() as tasks:
-            for each in runs:
-                tasks.start_soon(read, each.run_id)
+        found = await self._store.read_many({each.run_id: each.revision for each in runs})
         return [found[each.run_id] for each in runs if each.run_id in found]
 
     async def _ready(self) -> Cursors:

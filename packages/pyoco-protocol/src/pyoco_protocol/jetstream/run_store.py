@@ -1,17 +1,21 @@
 """The run snapshots, each write a compare-and-set on the revision that was read."""
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pydantic import ValidationError
 
 from pyoco_protocol.jetstream.bucket import Bucket, ConflictError, Revision
 from pyoco_protocol.jetstream.connection import Broker
+from pyoco_protocol.jetstream.many_values import read_many
 from pyoco_protocol.problems import SnapshotUnreadableError
 from pyoco_protocol.snapshots import RunSnapshot
 from pyoco_protocol.subjects import Names
 
 __all__ = ["ConflictError", "Revision", "RunStore", "StoredRun"]
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,8 @@ class RunStore:
     def __init__(
         self, broker: Broker, names: Names, on_written: Callable[[Revision], None] = _ignore
     ) -> None:
+        self._broker = broker
+        self._names = names
         self._bucket = Bucket(broker, names.runs_bucket)
         self._on_written = on_written
 
@@ -47,6 +53,28 @@ class RunStore:
             return StoredRun(RunSnapshot.from_bytes(found.data), found.revision)
         except ValidationError as error:
             raise SnapshotUnreadableError(run_id) from error
+
+    async def read_many(self, revisions: Mapping[str, Revision]) -> dict[str, RunSnapshot]:
+        """Return the snapshots of runs that stood at these revisions, or later ones.
+
+        A run that is gone, or whose record cannot be read, is left out.
+        """
+        client = self._broker.require_up()
+        values = await read_many(client, self._names.runs_bucket, revisions)
+        found: dict[str, RunSnapshot] = {}
+        for run_id, revision in revisions.items():
+            value = values.get(run_id)
+            try:
+                if value is None or value.revision < revision:
+                    # Gone, or asked of a replica that lags behind: the leader knows.
+                    stored = await self.read(run_id)
+                    if stored is not None:
+                        found[run_id] = stored.snapshot
+                elif value.data is not None:
+                    found[run_id] = RunSnapshot.from_bytes(value.data)
+            except (ValidationError, SnapshotUnreadableError):
+                _log.debug("run record cannot be read", extra={"run_id": run_id})
+        return found
 
     async def create(self, snapshot: RunSnapshot) -> Revision:
         """Store the first snapshot of a run; raise ConflictError if the run is there already."""
