@@ -17,7 +17,7 @@ from pyoco_testkit.stack import Stack
 FEW: Final = 100
 MANY: Final = 100_000
 ASKED: Final = 300
-PAGE: Final = 200
+PAGE: Final = 50
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Filled:
 
 
 async def benchmark(sync_interval: str | None, sync_name: str, rounds: int) -> None:
-    """Measure a small and a large bucket in turn, so that noise meets both; the small is the floor."""
+    """Measure a small and a large bucket in turn, so that noise meets both."""
     report = Report("reads", sync_name)
     async with filled(MANY, sync_interval) as many, filled(FEW, sync_interval) as few:
         for _ in range(rounds):
