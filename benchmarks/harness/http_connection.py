@@ -30,7 +30,15 @@ class HttpConnection:
         """Return the JSON object that answers a GET; raise for any status but 200."""
         return await self._ask(f"GET {path} HTTP/1.1\r\nHost: {self._host}\r\n\r\n".encode())
 
+    async def get_bytes(self, path: str) -> bytes:
+        """Return the body that answers a GET; raise for any status but 200."""
+        return await self._body(f"GET {path} HTTP/1.1\r\nHost: {self._host}\r\n\r\n".encode())
+
     async def _ask(self, request: bytes) -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads(await self._body(request))
+        return answer
+
+    async def _body(self, request: bytes) -> bytes:
         self._writer.write(request)
         head = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         status_line, *lines = head.split("\r\n")
@@ -41,8 +49,7 @@ class HttpConnection:
         body = await self._reader.readexactly(int(headers["content-length"]))
         if status_line.split(" ", 2)[1] != "200":
             raise RuntimeError(f"{status_line}: {body.decode(errors='replace')}")
-        answer: dict[str, Any] = json.loads(body)
-        return answer
+        return body
 
 
 @asynccontextmanager

@@ -61,6 +61,7 @@ async def test_the_api_description_has_bodies_for_success_and_failure(
     paths = description["paths"]
     assert {
         "/runs",
+        "/runs/counts",
         "/runs/{run_id}",
         "/runs/{run_id}/tasks",
         "/runs/{run_id}/cancel",

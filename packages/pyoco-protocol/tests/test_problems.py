@@ -34,6 +34,7 @@ from pyoco_protocol.problems import (
     InvalidJobError,
     InvalidRequestError,
     Language,
+    ListNotReadyError,
     ListQueryError,
     LoggingSetupError,
     MethodNotAllowedError,
@@ -70,7 +71,7 @@ from pyoco_protocol.problems import (
 
 RUN = "7d0c1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4"
 PUBLISHED = [f"{number:04}" for number in range(1, 25)]
-ADDED = [*(f"{number:04}" for number in range(101, 121)), "0125"]
+ADDED = [f"{number:04}" for number in (*range(101, 121), 123, 125)]
 JAPANESE = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
 
 # The message table of the published specification, word for word.
@@ -169,6 +170,7 @@ EXAMPLES: list[tuple[PyocoError, str, int]] = [
     (SnapshotUnreadableError(RUN), "0115", 500),
     (AttemptsExhaustedError(RUN, 20), "0116", 500),
     (WorkerIdTakenError("w1", "life"), "0117", 500),
+    (ListNotReadyError(2), "0123", 503),
     (WorkerIdTakenError("gpu-1", "4f0e9a51"), "0117", 500),
 ]
 

@@ -27,7 +27,6 @@ from pyoco_protocol.problems import (
     Problem,
     PyocoError,
     RouteNotFoundError,
-    TooManyRequestsError,
     WorkflowTooLargeError,
     language_from_accept,
 )
@@ -156,8 +155,8 @@ def _problem_response(
     if isinstance(error, BodyTooLargeError | WorkflowTooLargeError):
         # The rest of the body is still coming and must not be taken for the next request.
         headers = {**(headers or {}), "Connection": "close"}
-    if isinstance(error, TooManyRequestsError):
-        headers = {**(headers or {}), "Retry-After": str(error.retry_after_sec)}
+    if (retry_after := error.extra.get("retry_after_sec")) is not None:
+        headers = {**(headers or {}), "Retry-After": str(retry_after)}
     return _as_response(error, scope, headers)
 
 

@@ -9,15 +9,15 @@ from prometheus_client import CollectorRegistry
 
 from pyoco_gateway.metrics.page import MetricsPage
 from pyoco_gateway.metrics.run_metrics import RunMetrics
-from pyoco_gateway.metrics.status_counts import StatusCounts
 from pyoco_gateway.queue_board import QueueBoard
-from pyoco_gateway.read_model.run_feed import RunFeed
+from pyoco_gateway.read_model.assembly import ReadModel
 from pyoco_gateway.read_model.worker_directory import WorkerDirectory
 from pyoco_gateway.reaper.loop import Reaper
 from pyoco_gateway.reaper.parked import ParkedJobReaper
 from pyoco_gateway.reaper.rules import Act
 from pyoco_gateway.reaper.worker_records import WorkerRecordReaper
 from pyoco_gateway.use_cases.hide_worker import HideWorker
+from pyoco_gateway.use_cases.list_runs import ListRuns
 from pyoco_protocol.jetstream.bucket import Bucket
 from pyoco_protocol.jetstream.bucket_watch import BucketWatch
 from pyoco_protocol.jetstream.connection import Broker
@@ -33,9 +33,8 @@ class Fleet:
     records: WorkerRecordReaper
     hide_worker: HideWorker
     board: QueueBoard
-    # These two follow the runs.
+    # Follows the runs.
     run_metrics: RunMetrics
-    run_counts: StatusCounts
 
     @classmethod
     def of(
@@ -56,7 +55,6 @@ class Fleet:
             hide_worker=HideWorker(bucket, workers),
             board=QueueBoard(broker, names),
             run_metrics=RunMetrics(registry),
-            run_counts=StatusCounts(),
         )
 
     def start(self, tasks: TaskGroup) -> None:
@@ -69,10 +67,11 @@ class Fleet:
         self,
         broker: Broker,
         registry: CollectorRegistry,
-        feed: RunFeed,
+        *,
+        read_model: ReadModel,
+        list_runs: ListRuns,
         reaper: Reaper,
         parked: ParkedJobReaper,
-        *,
         sse_clients: Callable[[], float] | None = None,
     ) -> MetricsPage:
         """Return the page of metrics; without `sse_clients` where there are no event streams."""
@@ -89,10 +88,10 @@ class Fleet:
             broker=broker,
             workers=self.workers,
             queues=self.board,
-            run_counts=self.run_counts,
+            run_counts=list_runs.known_counts,
             reaper_actions=actions,
-            unreadable_runs=lambda: feed.unreadable,
-            index_lag=lambda: self.run_metrics.behind,
+            unreadable_runs=lambda: read_model.feed.unreadable,
+            index_lag=lambda: read_model.index.backlog + self.run_metrics.behind,
             sse_clients=sse_clients,
         )
 

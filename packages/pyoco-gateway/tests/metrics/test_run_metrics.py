@@ -3,16 +3,12 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from pyoco_gateway.metrics.bounded_labels import BoundedLabels
 from pyoco_gateway.metrics.run_metrics import RunMetrics
-from pyoco_gateway.metrics.status_counts import StatusCounts
 from pyoco_gateway.read_model.run_feed import RunChange
 from pyoco_gateway.read_model.run_outline import RunOutline
-from pyoco_protocol.run_lifecycle import RunStatus
 from pyoco_testkit.builders import NOW
 
 LABELS = {"flow": "hello", "tag": "gpu"}
@@ -24,7 +20,6 @@ class Feed:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.metrics = RunMetrics(self.registry, clock=lambda: NOW)
-        self.counts = StatusCounts()
         self.revision = 0
 
     def tell(self, status: str | None, run_id: str = "r1", **fields: Any) -> None:
@@ -32,17 +27,14 @@ class Feed:
         said = {"run_id": run_id, "flow_name": "hello", "tag": "gpu", "submitted_at": NOW, **fields}
         outline = None if status is None else RunOutline.model_validate({**said, "status": status})
         change = RunChange(run_id, self.revision, outline, b"{}", NOW, pending=0)
-        for each in (self.metrics, self.counts):
-            each.on_change(change)
+        self.metrics.on_change(change)
 
     def catch_up(self) -> None:
-        for each in (self.metrics, self.counts):
-            each.on_caught_up()
+        self.metrics.on_caught_up()
 
     def reset(self) -> None:
-        for each in (self.metrics, self.counts):
-            each.on_reset()
-            each.on_resumed()
+        self.metrics.on_reset()
+        self.metrics.on_resumed()
 
     def value(self, name: str, **labels: str) -> float:
         return self.registry.get_sample_value(name, labels) or 0.0
@@ -149,27 +141,3 @@ def test_labels_that_were_let_through_stay() -> None:
         ("other", "other"),
         ("a", "t"),
     ]
-
-
-def test_nobody_counts_runs_before_all_are_known() -> None:
-    feed = Feed()
-    feed.reset()
-    feed.tell("PENDING")
-    assert feed.counts() is None
-    feed.catch_up()
-    assert feed.counts() == {**dict.fromkeys(map(str, RunStatus), 0), "PENDING": 1}
-
-
-STATUSES = st.one_of(st.none(), st.sampled_from(list(map(str, RunStatus))))
-
-
-@given(st.lists(st.tuples(st.sampled_from(["r1", "r2", "r3"]), STATUSES)))
-def test_the_counts_are_those_of_the_runs_as_they_stand(
-    changes: list[tuple[str, str | None]],
-) -> None:
-    feed = Feed()
-    feed.catch_up()
-    for run_id, status in changes:
-        feed.tell(status, run_id)
-    standing = [status for status in dict(changes).values() if status is not None]
-    assert feed.counts() == {status.value: standing.count(status.value) for status in RunStatus}

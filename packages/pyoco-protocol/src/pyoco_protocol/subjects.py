@@ -145,3 +145,8 @@ def last_message(stream: str) -> str:
 def next_messages(stream: str, consumer: str) -> str:
     """The API subject that asks a pull consumer for messages."""
     return f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}"
+
+
+def direct_messages(stream: str) -> str:
+    """The API subject that reads stored messages from any replica."""
+    return f"$JS.API.DIRECT.GET.{stream}"

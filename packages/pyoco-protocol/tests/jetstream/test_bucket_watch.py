@@ -408,3 +408,68 @@ async def test_a_watch_that_ends_leaves_nothing_on_the_broker(broker: Broker) ->
     assert (await ask(broker.client, f"$JS.API.STREAM.INFO.{STREAM}"))["state"][
         "consumer_count"
     ] == 0
+
+
+@asynccontextmanager
+async def running(watch: BucketWatch) -> AsyncGenerator[None]:
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watch.run)
+        yield
+        tasks.cancel_scope.cancel()
+
+
+async def test_what_was_purged_in_a_break_is_forgotten_after_it(
+    broker: Broker, bucket: Bucket
+) -> None:
+    memory = Memory()
+    watch = BucketWatch(broker, NAME, memory)
+    async with running(watch):
+        await told(memory, await change(bucket, "a", b"1"))
+    await ask(broker.client, f"$JS.API.STREAM.PURGE.{STREAM}")
+    async with running(watch):
+        await eventually(lambda: memory.resets, 2)
+        await told(memory, await change(bucket, "b", b"1"))
+    # Another break in which nothing is lost is none to begin anew after.
+    async with running(watch):
+        await told(memory, await change(bucket, "b", b"2"))
+    assert memory.resets == 2
+
+
+async def test_a_watch_that_starts_over_tells_everything_again(
+    broker: Broker, bucket: Bucket
+) -> None:
+    memory = Memory()
+    watch = BucketWatch(broker, NAME, memory)
+    watch.start_over()
+    async with running(watch):
+        last = await change(bucket, "a", b"1")
+        await told(memory, last)
+        created = watch.created
+        memory.entries.clear()
+        watch.start_over()
+        await told(memory, last)
+    assert created is not None
+    assert watch.created == created
+    assert memory.remarks.count("reset") == 2
+
+
+async def test_no_more_is_asked_for_than_there_is_room_for(broker: Broker, bucket: Bucket) -> None:
+    open_again = anyio.Event()
+    asked = 0
+
+    async def room() -> None:
+        nonlocal asked
+        asked += 1
+        await open_again.wait()
+
+    memory = Memory()
+    last = await change(bucket, "a", b"1")
+    async with running(BucketWatch(broker, NAME, memory, room)):
+        await eventually(lambda: asked, 1)
+        # For longer than the silence after which a consumer counts as lost.
+        with anyio.move_on_after(2.5):
+            await told(memory, last)
+        assert memory.entries == []
+        open_again.set()
+        await told(memory, last)
+    assert memory.resumed == 1

@@ -281,3 +281,16 @@ async def test_while_the_broker_is_away_each_use_says_so(
     await nats_server.restart()
     await broker.wait_until_up()
     assert await store.read(run.run_id) == StoredRun(run, revision)
+
+
+async def test_every_write_is_told_with_its_revision(broker: Broker) -> None:
+    told: list[int] = []
+    store = RunStore(broker, Names(), told.append)
+    run = snapshot()
+    first = await store.create(run)
+    changed = await store.change(run.run_id, lambda _: run.model_copy(update={"error": "why"}))
+    assert changed is not None
+    await store.delete(run.run_id, changed.revision)
+    with pytest.raises(ConflictError):
+        await store.replace(run, first)
+    assert told == [first, changed.revision, changed.revision + 1]

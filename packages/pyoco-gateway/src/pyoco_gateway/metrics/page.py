@@ -1,6 +1,6 @@
 """The page that Prometheus reads."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector
 from pyoco_gateway.metrics.bounded_labels import MAX_VALUES, OTHER
 from pyoco_gateway.queue_board import Levels, QueueBoard
 from pyoco_gateway.read_model.worker_directory import WorkerDirectory
+from pyoco_protocol.http_bodies import RunCounts
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.queue_state import QueueState
 from pyoco_protocol.problems import BrokerTooOldError, BrokerUnavailableError
@@ -44,7 +45,7 @@ class MetricsPage:
     workers: WorkerDirectory
     queues: QueueBoard
     # Runs by status; None while not all runs are known.
-    run_counts: Callable[[], Mapping[str, int] | None]
+    run_counts: Callable[[], Awaitable[RunCounts | None]]
     reaper_actions: Callable[[], Mapping[str, int]]
     unreadable_runs: Callable[[], int]
     # How many changes the read model has yet to take in.
@@ -60,17 +61,19 @@ class MetricsPage:
         except (BrokerUnavailableError, BrokerTooOldError):
             # Said on the page, by `pyoco_broker_connected`.
             levels = None
-        page = _Page(self.registry, list(self._families(levels)))
+        counts = await self.run_counts() if self.broker.is_up else None
+        page = _Page(self.registry, list(self._families(levels, counts)))
         # Thousands of lines, where there are many flows: others need not wait for that. All
         # that changes meanwhile has a lock of its own; the rest was asked for here.
         return await anyio.to_thread.run_sync(generate_latest, page)
 
-    def _families(self, levels: Levels | None) -> Iterator[Metric]:
+    def _families(self, levels: Levels | None, runs: RunCounts | None) -> Iterator[Metric]:
         is_up = self.broker.is_up
         yield _gauge("pyoco_broker_connected", "Whether the broker can be used.", float(is_up))
-        if is_up and (counts := self.run_counts()) is not None:
+        if is_up and runs is not None:
             # Called as the published API calls it, though it goes up and down.
-            yield _gauges("pyoco_runs_total", "Runs by status.", "status", counts)
+            by_status = {status.value: count for status, count in runs.by_status.items()}
+            yield _gauges("pyoco_runs_total", "Runs by status.", "status", by_status)
         if self.workers.is_current:
             alive = len(self.workers.alive())
             yield _gauge("pyoco_workers_alive_total", "Workers that take runs.", alive)

@@ -72,13 +72,13 @@ class Bucket:
         """Store `data` if the key still stands at `revision`; else raise ConflictError."""
         return await self._publish_for(ttl_sec, key, data, {_EXPECTED_REVISION: str(revision)})
 
-    async def delete(self, key: str, revision: Revision) -> None:
+    async def delete(self, key: str, revision: Revision) -> Revision:
         """Remove the value if it still stands at `revision`; else raise ConflictError.
 
         The mark it leaves goes too, after those who follow the bucket have had time to see it.
         """
         headers = {_EXPECTED_REVISION: str(revision), "KV-Operation": "DEL"}
-        await self._publish_for(LIMIT_MARKER_SEC, key, b"", headers)
+        return await self._publish_for(LIMIT_MARKER_SEC, key, b"", headers)
 
     async def _publish_for(
         self, ttl_sec: int | None, key: str, data: bytes, headers: dict[str, str]

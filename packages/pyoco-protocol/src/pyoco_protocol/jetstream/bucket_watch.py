@@ -4,7 +4,7 @@ import json
 import logging
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Protocol
 
@@ -23,7 +23,8 @@ _log = logging.getLogger(__name__)
 
 _API: Final = "$JS.API"
 _NANOSECONDS: Final = 1_000_000_000
-_BATCH: Final = 4096
+# What is on its way to us lies in memory until it is told.
+_BATCH: Final = 1024
 _BREATH: Final = 128
 _PULL_SEC: Final = 30.0
 # The server says this often that it has nothing to say; silence means that it forgot us.
@@ -70,17 +71,30 @@ class StreamWatch:
     """Tells a follower every message of a stream that is there, then each new one, in order.
 
     A key is what follows `prefix` in a subject, a value the message, a revision its sequence.
+    `room` is awaited before more changes are asked for: a follower that keeps them for later says
+    there when it can take more.
     """
 
     # Which messages are told at the beginning.
     _first: ClassVar[str] = "all"
 
-    def __init__(self, broker: Broker, stream: str, prefix: str, follower: Follower) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        stream: str,
+        prefix: str,
+        follower: Follower,
+        room: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         self._broker = broker
         self._stream = stream
         self._prefix = prefix
+        self._room = room
+        self._session: _Session | None = None
         self._follower = follower
         self._created: str | None = None
+        # Where the bucket stood when we last looked; its latest changes may have left nothing.
+        self._last_revision = 0
         self.revision = 0
         # When the server last spoke to us, by our monotonic clock.
         self.heard_at = 0.0
@@ -89,6 +103,17 @@ class StreamWatch:
     def is_hearing(self) -> bool:
         """Whether the server speaks to us: if not, that nothing is told means nothing."""
         return time.monotonic() - self.heard_at < 2 * _HEARTBEAT_SEC
+
+    @property
+    def created(self) -> str | None:
+        """When the bucket that is followed was made; None before it was seen."""
+        return self._created
+
+    def start_over(self) -> None:
+        """Tell everything from the beginning: what was told no longer stands in the bucket."""
+        self._created = None
+        if self._session is not None:
+            self._session.end()
 
     async def run(self) -> None:
         """Follow until cancelled."""
@@ -105,6 +130,7 @@ class StreamWatch:
         await self._reset_if_another_stream(client)
         consumer = f"pyoco_watch_{uuid.uuid4().hex}"
         session = _Session(self, self._broker, client.new_inbox(), consumer)
+        self._session = session
         subscription = await client.subscribe(session.inbox, cb=session.on_message)
         try:
             answer = await ask(
@@ -114,7 +140,7 @@ class StreamWatch:
             )
             self._follower.on_resumed()
             if not answer.get("num_pending"):
-                self._follower.on_caught_up()
+                self._catch_up()
             await session.pull_until_broken()
         finally:
             with anyio.CancelScope(shield=True), anyio.move_on_after(1):
@@ -122,11 +148,18 @@ class StreamWatch:
 
     async def _reset_if_another_stream(self, client: Client) -> None:
         info = await ask(client, f"{_API}.STREAM.INFO.{self._stream}")
-        # A consumer that starts past the end of a stream hears nothing, and nobody says so.
-        if info["created"] != self._created or int(info["state"]["last_seq"]) < self.revision:
+        state = info["state"]
+        # A consumer that starts past the end of a stream hears nothing, and nobody says so. Nor
+        # does anybody tell of a purge, which leaves nothing of what we know.
+        if (
+            info["created"] != self._created
+            or int(state["last_seq"]) < self.revision
+            or (self.revision and not int(state["messages"]))
+        ):
             self.revision = 0
             self._created = info["created"]
             self._follower.on_reset()
+        self._last_revision = int(state["last_seq"])
 
     def _consumer_config(self, name: str) -> dict[str, Any]:
         start: dict[str, Any] = {"deliver_policy": self._first}
@@ -161,7 +194,11 @@ class StreamWatch:
             )
         )
         if metadata.num_pending == 0:
-            self._follower.on_caught_up()
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        self.revision = max(self.revision, self._last_revision)
+        self._follower.on_caught_up()
 
 
 class BucketWatch(StreamWatch):
@@ -169,8 +206,15 @@ class BucketWatch(StreamWatch):
 
     _first = "last_per_subject"
 
-    def __init__(self, broker: Broker, bucket: str, follower: Follower) -> None:
-        super().__init__(broker, subjects.kv_stream(bucket), subjects.kv_key(bucket, ""), follower)
+    def __init__(
+        self,
+        broker: Broker,
+        bucket: str,
+        follower: Follower,
+        room: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        stream, prefix = subjects.kv_stream(bucket), subjects.kv_key(bucket, "")
+        super().__init__(broker, stream, prefix, follower, room)
 
 
 class _Session:
@@ -199,7 +243,16 @@ class _Session:
             if time.monotonic() - self._heard_at > _SILENCE_SEC:
                 return
 
+    def end(self) -> None:
+        """Have it return."""
+        self._broken = True
+        self._wake.set()
+
     async def _pull(self) -> None:
+        if self._watch._room is not None:
+            await self._watch._room()
+            # Nothing was asked for meanwhile, so nobody spoke.
+            self._heard_at = time.monotonic()
         request = {
             "batch": _BATCH - self._left,
             "expires": round(_PULL_SEC * _NANOSECONDS),
@@ -236,8 +289,7 @@ class _Session:
         if message.metadata.sequence.consumer != self._told:
             # What lies in between went down with a connection, and nobody sends it again. A new
             # consumer does, from the last change that was told.
-            self._broken = True
-            self._wake.set()
+            self.end()
             return
         self._left -= 1
         self._watch._tell(message)

@@ -108,7 +108,7 @@ async def ensure_consumer(client: Client, spec: ConsumerSpec) -> ConsumerInForce
     return ConsumerInForce(
         ack_wait_sec=float(config.get("ack_wait", 0)) / _NANOSECONDS,
         max_deliver=limit if limit > 0 else None,
-        differences=tuple(_differences(spec.name, wanted, config)),
+        differences=tuple(differences_of(spec.name, wanted, config)),
     )
 
 
@@ -140,7 +140,7 @@ async def _ensure_stream(client: Client, wanted: dict[str, Any]) -> list[Differe
             if race.err_code not in _ALREADY_THERE:
                 raise
             answer = await ask(client, f"{_API}.STREAM.INFO.{name}")
-    return _differences(name, wanted, answer["config"])
+    return differences_of(name, wanted, answer["config"])
 
 
 async def _remove_ttl(client: Client, stream: str) -> None:
@@ -153,13 +153,22 @@ async def _remove_ttl(client: Client, stream: str) -> None:
     )
 
 
-def _differences(resource: str, wanted: dict[str, Any], found: dict[str, Any]) -> list[Difference]:
+def differences_of(
+    resource: str, wanted: dict[str, Any], found: dict[str, Any]
+) -> list[Difference]:
+    """Return where a resource is set otherwise than wanted."""
     return [
         Difference(resource, setting, value, found.get(setting))
         for setting, value in wanted.items()
         # The server leaves settings that are off out of its answer.
         if (found.get(setting) or None) != (value or None)
     ]
+
+
+def stream_configs(topology: Topology) -> list[dict[str, Any]]:
+    """Return the streams, and those behind the buckets, as we would create them."""
+    streams = [_stream_config(stream) for stream in topology.streams]
+    return streams + [_bucket_config(bucket) for bucket in topology.buckets]
 
 
 def _stream_config(spec: StreamSpec) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from pyoco_protocol.problems import BrokerUnavailableError
 REQUEST_TIMEOUT_SEC: Final = 5.0
 
 _WRONG_LAST_SEQUENCE: Final = frozenset({10071, 10164})
+_NO_STREAM: Final = 10059
 
 
 class UnknownOutcomeError(BrokerUnavailableError):
@@ -33,6 +34,11 @@ class RefusedError(Exception):
     def is_conflict(self) -> bool:
         """Whether the subject has moved on since it was read."""
         return self.err_code in _WRONG_LAST_SEQUENCE
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether there is no such stream."""
+        return self.err_code == _NO_STREAM
 
 
 async def ask(

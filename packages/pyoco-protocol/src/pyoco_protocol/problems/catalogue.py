@@ -458,6 +458,16 @@ _ADDED: Final = (
         retryable=False,
     ),
     _entry(
+        "0123",
+        _texts("The list of runs is being built", "run一覧を構築中です"),
+        _texts(
+            "Try again in a few seconds; a gateway reads all runs once when it starts. "
+            "A single run can be read meanwhile.",
+            "数秒後に再試行してください。gatewayは起動時に全runを一度読み込みます。"
+            "個別のrunはその間も参照できます。",
+        ),
+    ),
+    _entry(
         "0125",
         _texts("The workflow file of the run is gone", "runのワークフローファイルが残っていません"),
         _texts(

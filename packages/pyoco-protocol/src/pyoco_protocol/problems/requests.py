@@ -73,6 +73,17 @@ class ListQueryError(FaultyInputError):
     entry = CATALOGUE["ERR-PYOCO-0017"]
 
 
+class ListNotReadyError(PyocoError):
+    """The gateway has not read all runs yet; a list now would leave some out."""
+
+    entry = CATALOGUE["ERR-PYOCO-0123"]
+    status = HTTPStatus.SERVICE_UNAVAILABLE
+
+    def __init__(self, retry_after_sec: int) -> None:
+        super().__init__("not all runs are read yet", extra={"retry_after_sec": retry_after_sec})
+        self.retry_after_sec = retry_after_sec
+
+
 class WorkersRequestError(FaultyInputError):
     """The query or body of a workers request cannot be understood."""
 

@@ -1,0 +1,151 @@
+"""What runs behind the routes: the broker, all who follow it, and the use cases on top."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+from prometheus_client import CollectorRegistry
+
+from pyoco_gateway.dead_letter_desk import dead_letter_desk
+from pyoco_gateway.environment import GatewaySettings
+from pyoco_gateway.fleet import Fleet
+from pyoco_gateway.health_report import HealthReport
+from pyoco_gateway.job_queue import JobQueue
+from pyoco_gateway.preparation import Preparation
+from pyoco_gateway.read_model.assembly import ReadModel
+from pyoco_gateway.read_model.log_feeds import LogFeeds
+from pyoco_gateway.read_model.run_index import RunIndex
+from pyoco_gateway.reaper.loop import Reaper
+from pyoco_gateway.reaper.parked import ParkedJobReaper
+from pyoco_gateway.reaper.rules import Patience
+from pyoco_gateway.reaper.runs_in_sight import RunsInSight
+from pyoco_gateway.run_jobs import RunJobs
+from pyoco_gateway.use_cases.cancel_run import CancelRun
+from pyoco_gateway.use_cases.check_workflow import CheckWorkflow
+from pyoco_gateway.use_cases.delete_run import DeleteRun
+from pyoco_gateway.use_cases.list_runs import ListRuns
+from pyoco_gateway.use_cases.read_logs import ReadLogs
+from pyoco_gateway.use_cases.read_run import ReadRun
+from pyoco_gateway.use_cases.submit_run import SubmitRun
+from pyoco_gateway.use_cases.submit_workflow import SubmitWorkflow
+from pyoco_gateway.watching import watching
+from pyoco_protocol.jetstream.connection import open_broker
+from pyoco_protocol.jetstream.dead_letter_box import DeadLetterBox
+from pyoco_protocol.jetstream.log_store import LogStore
+from pyoco_protocol.jetstream.run_store import RunStore
+from pyoco_protocol.jetstream.workflow_texts import WorkflowTexts
+from pyoco_protocol.topology import wanted_topology
+
+
+@asynccontextmanager
+async def running(
+    settings: GatewaySettings, registry: CollectorRegistry
+) -> AsyncGenerator[dict[str, Any]]:
+    """Yield what the routes find in the state of a request, by its names there."""
+    topology = wanted_topology(settings.topology)
+    language = settings.dashboard.dashboard_lang
+    async with open_broker(
+        settings.broker, name="pyoco-gateway", prepare=Preparation(topology)
+    ) as broker:
+        index = RunIndex(lambda: broker.connections)
+        store = RunStore(broker, topology.names, index.wrote)
+        queue = JobQueue(broker, topology.names)
+        retention_sec = round(settings.snapshots.run_retention_sec)
+        submit_run = SubmitRun(
+            store=store,
+            queue=queue,
+            default_tag=settings.topology.default_tag,
+            max_params_bytes=settings.snapshots.max_params_bytes,
+        )
+        texts = WorkflowTexts(broker, topology.names, retention_sec=retention_sec)
+        check_workflow = CheckWorkflow()
+        logs = LogStore(broker, topology.names)
+        patience = Patience(
+            cancel_grace=settings.heartbeats.cancel_grace_period_sec,
+            heartbeat=settings.heartbeats.run_heartbeat_interval_sec,
+        )
+        in_sight = RunsInSight(patience)
+        reaper = Reaper(
+            broker=broker,
+            store=store,
+            queue=queue,
+            runs=in_sight,
+            patience=patience,
+            retention_sec=retention_sec,
+            jobs=RunJobs(texts, settings.topology.default_tag),
+            is_confirmed=submit_run.is_confirmed,
+            on_queued=submit_run.unconfirmed.discard,
+        )
+        parked = ParkedJobReaper(
+            broker=broker,
+            store=store,
+            box=DeadLetterBox(broker, topology.names),
+            names=topology.names,
+            retention_sec=retention_sec,
+        )
+        fleet = Fleet.of(
+            broker,
+            topology.names,
+            registry,
+            disconnect_timeout_sec=settings.heartbeats.worker_disconnect_timeout_sec,
+        )
+        desk = dead_letter_desk(
+            broker,
+            topology.names,
+            store,
+            submit_run,
+            texts,
+            max_letters=settings.topology.dlq_max_msgs,
+        )
+        watch = watching(settings.watching, broker, store)
+        async with desk as letters, anyio.create_task_group() as tasks:
+            # Everybody who looks at all runs stands behind this one watch.
+            log_feeds = LogFeeds(logs)
+            bucket = topology.names.runs_bucket
+            read_model = ReadModel.of(
+                broker,
+                bucket,
+                index,
+                [in_sight, fleet.run_metrics, log_feeds, watch.hub],
+            )
+            list_runs = ListRuns(
+                broker=broker, bucket=bucket, watch=read_model.watch, index=index, store=store
+            )
+            read_model.start(tasks)
+            tasks.start_soon(reaper.run)
+            tasks.start_soon(parked.run)
+            tasks.start_soon(watch.run)
+            fleet.start(tasks)
+            yield {
+                "submit_run": submit_run,
+                "read_run": ReadRun(store),
+                "read_logs": ReadLogs(ReadRun(store), logs),
+                "log_feeds": log_feeds,
+                "list_runs": list_runs,
+                "health_report": HealthReport(
+                    broker=broker,
+                    address=settings.broker.nats_address,
+                    topology=topology,
+                    index=index,
+                ),
+                "cancel_run": CancelRun(broker, store, retention_sec),
+                "metrics_page": fleet.page(
+                    broker,
+                    registry,
+                    read_model=read_model,
+                    list_runs=list_runs,
+                    reaper=reaper,
+                    parked=parked,
+                    sse_clients=lambda: watch.limits.open,
+                ),
+                **fleet.state(),
+                "delete_run": DeleteRun(store, on_deleted=[lambda run: logs.purge(run.run_id)]),
+                **letters,
+                "check_workflow": check_workflow,
+                "submit_workflow": SubmitWorkflow(check_workflow, texts, submit_run),
+                "workflow_yaml_max_bytes": settings.snapshots.workflow_yaml_max_bytes,
+                **watch.state,
+                "page_language": None if language == "auto" else language,
+            }
+            tasks.cancel_scope.cancel()

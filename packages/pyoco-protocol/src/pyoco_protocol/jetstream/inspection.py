@@ -1,0 +1,127 @@
+"""What is on the broker, beside what we would have there; changes nothing."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from nats.aio.client import Client
+
+from pyoco_protocol import subjects
+from pyoco_protocol.jetstream.ensure import Difference, differences_of, stream_configs
+from pyoco_protocol.jetstream.requests import RefusedError, ask
+from pyoco_protocol.topology import Topology
+
+_API: Final = "$JS.API"
+_NANOSECONDS: Final = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class StreamState:
+    """A stream as it is; `created` tells it from a later one of the same name."""
+
+    created: str
+    messages: int
+    size_bytes: int
+    first_seq: int
+    last_seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFound:
+    """A stream that we need; its state is None where it is missing."""
+
+    name: str
+    state: StreamState | None
+    differences: tuple[Difference, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerFound:
+    """A consumer of the work stream."""
+
+    name: str
+    tag: str | None
+    pending: int
+    in_flight: int
+    ack_wait_sec: float
+    differences: tuple[Difference, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JetStreamFound:
+    """What JetStream says of itself."""
+
+    api_level: int
+    storage_bytes: int
+    memory_bytes: int
+
+
+async def bucket_state(client: Client, bucket: str) -> StreamState:
+    """Return the state of the stream behind a bucket."""
+    answer = await ask(client, f"{_API}.STREAM.INFO.{subjects.kv_stream(bucket)}")
+    return _state(answer)
+
+
+async def jetstream_found(client: Client) -> JetStreamFound:
+    """Return what JetStream says of itself."""
+    answer = await ask(client, f"{_API}.INFO")
+    return JetStreamFound(
+        api_level=int((answer.get("api") or {}).get("level") or 0),
+        storage_bytes=int(answer.get("storage") or 0),
+        memory_bytes=int(answer.get("memory") or 0),
+    )
+
+
+async def streams_found(client: Client, topology: Topology) -> list[StreamFound]:
+    """Return every stream and bucket that we need, as it is there."""
+    found = []
+    for wanted in stream_configs(topology):
+        name = wanted["name"]
+        try:
+            answer = await ask(client, f"{_API}.STREAM.INFO.{name}")
+        except RefusedError as refusal:
+            if not refusal.is_missing:
+                raise
+            found.append(StreamFound(name, None, ()))
+        else:
+            differences = differences_of(name, wanted, answer["config"])
+            found.append(StreamFound(name, _state(answer), tuple(differences)))
+    return found
+
+
+async def work_consumers_found(client: Client, names: subjects.Names) -> list[ConsumerFound]:
+    """Return the consumers of the work stream; more than a page of them is cut off."""
+    try:
+        answer = await ask(client, f"{_API}.CONSUMER.LIST.{names.work_stream}")
+    except RefusedError as refusal:
+        if not refusal.is_missing:
+            raise
+        return []
+    return [_consumer(each, names) for each in answer.get("consumers") or ()]
+
+
+def _consumer(answer: dict[str, Any], names: subjects.Names) -> ConsumerFound:
+    config = answer["config"]
+    tag = names.tag_of_work(str(config.get("filter_subject") or ""))
+    # What a worker's settings decide is the worker's to compare.
+    wanted = {"ack_policy": "explicit", "deliver_policy": "all", "max_deliver": -1}
+    if tag is not None:
+        wanted["durable_name"] = subjects.work_consumer(tag)
+    return ConsumerFound(
+        name=str(answer["name"]),
+        tag=tag,
+        pending=int(answer.get("num_pending") or 0),
+        in_flight=int(answer.get("num_ack_pending") or 0),
+        ack_wait_sec=float(config.get("ack_wait") or 0) / _NANOSECONDS,
+        differences=tuple(differences_of(str(answer["name"]), wanted, config)),
+    )
+
+
+def _state(answer: dict[str, Any]) -> StreamState:
+    state = answer["state"]
+    return StreamState(
+        created=str(answer["created"]),
+        messages=int(state["messages"]),
+        size_bytes=int(state["bytes"]),
+        first_seq=int(state["first_seq"]),
+        last_seq=int(state["last_seq"]),
+    )
