@@ -61,6 +61,8 @@ async def test_the_api_description_has_bodies_for_success_and_failure(
     paths = description["paths"]
     assert set(paths) == {
         "/runs",
+        "/runs/yaml",
+        "/runs/yaml/validate",
         "/runs/{run_id}",
         "/runs/{run_id}/tasks",
         "/runs/{run_id}/cancel",

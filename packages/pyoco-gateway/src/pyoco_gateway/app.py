@@ -116,7 +116,8 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
         # Operations are called as the functions are: `post_run`.
         generate_unique_id_function=lambda route: route.name,
     )
-    for router in (runs.router, workflows.router, health.router, index_page.router):
+    # Workflows first: of `/runs/yaml` the route of one run would say that it takes GET alone.
+    for router in (workflows.router, runs.router, health.router, index_page.router):
         api.include_router(router)
     add_error_handlers(api)
     max_body_bytes = _ESCAPED * settings.snapshots.max_params_bytes + _ENVELOPE_BYTES

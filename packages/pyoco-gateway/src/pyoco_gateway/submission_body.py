@@ -11,6 +11,10 @@ from pyoco_protocol.problems import InvalidRequestError, UnsupportedContentTypeE
 
 IDEMPOTENCY_HEADER: Final = "X-Idempotency-Key"
 
+# What a header can carry that is printable; a server takes blanks off both ends.
+_SEEN: Final = r"\u0021-\u007e\u00a1-\u00ac\u00ae-\u00ff"
+KEY_PATTERN: Final = f"^[{_SEEN}]([ {_SEEN}]*[{_SEEN}])?$"
+
 _JSON: Final = "application/json"
 _MAX_KEY_CHARS: Final = 255
 

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from pyoco_gateway.routers.documented import problems
 from pyoco_gateway.submission_body import (
     IDEMPOTENCY_HEADER,
+    KEY_PATTERN,
     idempotency_key,
     parse_cancellation,
     parse_submission,
@@ -41,7 +42,12 @@ _SUBMISSION: Final[dict[str, Any]] = {
             "name": IDEMPOTENCY_HEADER,
             "required": False,
             "description": "The same key with the same body is the same run.",
-            "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+            "schema": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 255,
+                "pattern": KEY_PATTERN,
+            },
         }
     ],
 }
