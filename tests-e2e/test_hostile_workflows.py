@@ -172,7 +172,7 @@ async def test_a_hostile_file_is_told_no_within_a_second_and_nobody_else_waits(
                     if took > ANSWER_SEC:
                         slow[name] = took
     assert slow == {}
-    assert len(other.took) > 50
+    assert len(other.took) > 10
     assert max(other.took) < HEALTH_SEC
     assert await stack.messages("PYOCO_WORK") == 0
     assert await stack.messages("OBJ_pyoco_workflows") == 0

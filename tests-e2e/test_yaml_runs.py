@@ -129,6 +129,25 @@ async def test_what_cannot_be_found_and_what_raises_fails_with_clear_words(syste
         assert words in ended["error"]
 
 
+async def test_a_module_that_is_slow_to_load_does_not_silence_its_worker(
+    stack: Stack, modules: dict[str, str]
+) -> None:
+    slow = Path(modules["PYTHONPATH"]) / "slow_to_load.py"
+    slow.write_text("import time\ntime.sleep(2)\ndef function(): return 'loaded'\n")
+    env = {**modules, "PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "0.1"}
+    heartbeats: set[float] = set()
+    async with stack.worker(env=env):
+        run_id = await submit(stack, calling("slow_to_load:function"))
+
+        async def ended() -> bool:
+            run = await stack.client.get(run_id)
+            heartbeats.add(run["heartbeat_at"])
+            return bool(run["status"] == "COMPLETED")
+
+        await eventually(ended, True, 20)
+    assert len(heartbeats) > 5
+
+
 async def test_a_forged_job_fails_its_run_and_not_its_worker(system: Stack) -> None:
     answer = await system.client.http.post(
         "/runs/yaml",

@@ -62,6 +62,8 @@ async def test_the_api_description_has_bodies_for_success_and_failure(
     assert {
         "/runs",
         "/runs/counts",
+        "/runs/yaml",
+        "/runs/yaml/validate",
         "/runs/{run_id}",
         "/runs/{run_id}/tasks",
         "/runs/{run_id}/cancel",

@@ -80,3 +80,19 @@ async def test_a_record_that_could_not_be_taken_back_is_logged_and_told_by_its_i
     )
     assert (orphan.levelno, getattr(orphan, "run_id", None)) == (logging.ERROR, run_id)
     assert "SECRET" not in caplog.text
+
+
+async def test_a_workflow_file_that_is_not_surely_kept_leaves_no_run(
+    broker_link: Any, start_gateway: Any, store: Any
+) -> None:
+    """Nothing was accepted, and that is known: the caller may simply try again."""
+    link, url = broker_link
+    files = {"workflow": b'flow: {graph: a}\ntasks: {a: {callable: "m:f"}}'}
+    async with start_gateway(url) as gateway:
+        link.lose_answers = ("$O.",)
+        answer = await gateway.post("/runs/yaml", files=files, data={"flow_name": "x"})
+        assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0003")
+        assert (await store.runs(), await store.jobs()) == ({}, [])
+        link.lose_answers = ()
+        answer = await gateway.post("/runs/yaml", files=files, data={"flow_name": "x"})
+        assert answer.status_code == 200

@@ -1,3 +1,4 @@
+import hashlib
 import json
 from typing import Any
 
@@ -138,3 +139,16 @@ def test_a_job_is_the_same_whenever_it_is_made(run: RunSnapshot) -> None:
 
 def test_a_run_without_a_tag_is_queued_under_the_default() -> None:
     assert RunJob.of(snapshot(tag=None), default_tag="default").tag == "default"
+
+
+def test_a_workflow_must_be_the_text_that_was_accepted() -> None:
+    text = "flow: {graph: 流れ}"
+    sha256 = hashlib.sha256(text.encode()).hexdigest()
+    job = RunJob.model_validate(job_json())
+    job.verify_workflow()
+    RunJob.model_validate(job_json(workflow_yaml=text)).verify_workflow()
+    same = RunJob.from_bytes(job.with_workflow(text, sha256).to_bytes())
+    assert (same.workflow_yaml, same.workflow_yaml_sha256) == (text, sha256)
+    same.verify_workflow()
+    with pytest.raises(InvalidJobError, match="workflow_yaml"):
+        job.with_workflow(text + " ", sha256).verify_workflow()

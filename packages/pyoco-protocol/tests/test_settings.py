@@ -22,6 +22,7 @@ from pyoco_protocol.settings import (
     SnapshotSettings,
     TopologySettings,
     WheelSettings,
+    WorkerSettings,
     document_settings,
     load_settings,
     read_environment,
@@ -506,3 +507,16 @@ def test_a_setting_without_effect_is_told() -> None:
     assert settings_notes({"PYOCO_LOG_LEVEL": "INFO"}) == []
     (note,) = settings_notes({"PYOCO_WORKERS_KV_TTL_SEC": "15"})
     assert note.startswith("PYOCO_WORKERS_KV_TTL_SEC has no effect")
+
+
+def test_the_modules_that_may_be_called_are_a_list_or_not_set() -> None:
+    assert WorkerSettings().allowed_modules is None
+    assert WorkerSettings(callable_allow=" etl, my.tasks ,").allowed_modules == ("etl", "my.tasks")
+    with pytest.raises(SettingsError, match="PYOCO_CALLABLE_ALLOW"):
+        load_settings(WorkerSettings, {"PYOCO_LOAD_DOTENV": "0", "PYOCO_CALLABLE_ALLOW": "etl:f"})
+
+
+def test_workflows_and_wheels_do_not_share_a_bucket() -> None:
+    environ = {"PYOCO_LOAD_DOTENV": "0", "PYOCO_WORKFLOWS_OBJECT_STORE_BUCKET": "pyoco_wheels"}
+    with pytest.raises(SettingsError, match="PYOCO_WORKFLOWS_OBJECT_STORE_BUCKET"):
+        load_settings(TopologySettings, environ)

@@ -61,12 +61,12 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
         generate_unique_id_function=lambda route: route.name,
     )
     routers = (
-        # Before single runs, or `watch` and `counts` would be taken for the ids of some.
+        # Before single runs, or `watch`, `counts` and `yaml` would be taken for the ids of some.
         run_watch.router,
         run_lists.router,
+        workflows.router,
         runs.router,
         run_logs.router,
-        workflows.router,
         dead_letters.lists,
         dead_letters.router,
         workers.router,

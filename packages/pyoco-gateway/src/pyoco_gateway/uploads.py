@@ -1,5 +1,6 @@
 """Reads `multipart/form-data` as it arrives; no part is ever larger than it may be."""
 
+import logging
 from collections.abc import AsyncIterable, Mapping
 from typing import Final
 
@@ -15,6 +16,9 @@ from pyoco_protocol.problems import (
 )
 
 MULTIPART: Final = "multipart/form-data"
+
+# What is wrong with a form is told to whoever sent it; our own line in the log says so too.
+_SILENT: Final = logging.Logger("multipart", level=logging.CRITICAL + 1)  # noqa: LOG001 - on no tree
 
 _MAX_HEADERS: Final = 8
 _MAX_HEADER_BYTES: Final = 4096
@@ -51,6 +55,7 @@ async def read_form(
             max_header_count=_MAX_HEADERS,
             max_header_size=_MAX_HEADER_BYTES,
         )
+        parser.logger = _SILENT
         async for chunk in body:
             if form.is_over:
                 # What follows the last part belongs to nobody.

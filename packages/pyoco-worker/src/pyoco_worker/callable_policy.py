@@ -14,7 +14,17 @@ from typing import Final, NamedTuple
 _OWN_DISTRIBUTION: Final = "pyoco-worker"
 # What installs or is the program itself belongs to Python like its standard library.
 _INTERPRETER: Final = frozenset(
-    {"__main__", "builtins", "pip", "setuptools", "pkg_resources", "wheel", "sitecustomize", "test"}
+    {
+        "__main__",
+        "builtins",
+        "pip",
+        "setuptools",
+        "_distutils_hack",
+        "pkg_resources",
+        "wheel",
+        "sitecustomize",
+        "test",
+    }
 )
 
 

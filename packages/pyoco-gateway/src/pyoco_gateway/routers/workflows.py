@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from pyoco_gateway.body_limit import FileLimit
 from pyoco_gateway.routers.documented import problems
-from pyoco_gateway.submission_body import IDEMPOTENCY_HEADER, idempotency_key
+from pyoco_gateway.submission_body import IDEMPOTENCY_HEADER, KEY_PATTERN, idempotency_key
 from pyoco_gateway.uploads import MULTIPART, read_form, text_of
 from pyoco_gateway.use_cases.check_workflow import CheckWorkflow
 from pyoco_gateway.use_cases.submit_workflow import SubmitWorkflow
@@ -24,7 +24,8 @@ _PATHS: Final = ("/runs/yaml", "/runs/yaml/validate")
 _JSON: Final = "application/json"
 _FILE: Final[dict[str, Any]] = {
     "type": "string",
-    "format": "binary",
+    # No schema can say what a graph may hold; programs that make up requests go by this name.
+    "format": "pyoco-flow-yaml",
     "contentMediaType": "application/yaml",
     "description": "The workflow file, `flow.yaml`.",
 }
@@ -32,6 +33,8 @@ _FLOW_NAME: Final[dict[str, Any]] = {
     "type": "string",
     "minLength": 1,
     "maxLength": MAX_FLOW_NAME_CHARS,
+    # Neither control characters nor line breaks.
+    "pattern": r"^[^\u0000-\u001f\u007f-\u009f\u2028\u2029]+$",
     "description": "What the flow is called; the file does not say.",
 }
 _TAG: Final[dict[str, Any]] = {
@@ -45,7 +48,7 @@ _KEY: Final[dict[str, Any]] = {
     "name": IDEMPOTENCY_HEADER,
     "required": False,
     "description": "The same key with the same file, name and tag is the same run.",
-    "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": KEY_PATTERN},
 }
 
 
