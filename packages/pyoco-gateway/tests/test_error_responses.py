@@ -41,7 +41,7 @@ def app_that_fails() -> ASGIApp:
     [
         ("GET", "/nothing", 404, "ERR-PYOCO-0110"),
         ("GET", "/runs/", 404, "ERR-PYOCO-0110"),
-        ("GET", "/runs", 405, "ERR-PYOCO-0111"),
+        ("PUT", "/runs", 405, "ERR-PYOCO-0111"),
         ("POST", "/health", 405, "ERR-PYOCO-0111"),
         ("PUT", "/runs/x/tasks", 405, "ERR-PYOCO-0111"),
         ("GET", "/docs", 404, "ERR-PYOCO-0110"),

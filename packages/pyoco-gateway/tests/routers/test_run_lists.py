@@ -5,8 +5,13 @@ from typing import Any
 
 import anyio
 import httpx
+import pytest
 
+from pyoco_gateway.read_model.cursors import ChangesCursor, Cursors
+from pyoco_gateway.read_model.list_query import RunFilters
+from pyoco_gateway.use_cases import list_runs
 from pyoco_protocol.ids import new_run_id
+from pyoco_protocol.jetstream.bucket_watch import BucketWatch
 from pyoco_testkit.builders import NOW, snapshot_json
 from pyoco_testkit.eventually import eventually
 from pyoco_testkit.nats_server import NatsServer
@@ -283,6 +288,37 @@ async def test_without_a_broker_lists_are_unavailable_and_come_back_with_it(
     await nats_server.restart()
     await eventually(status, 200, timeout=15)
     assert await listed(gateway) == runs[::-1]
+
+
+async def test_a_list_waits_for_an_index_that_is_being_built_and_then_says_when_to_come_back(
+    start_gateway: Any, nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never(_: BucketWatch) -> None:
+        await anyio.sleep_forever()
+
+    monkeypatch.setattr(BucketWatch, "run", never)
+    monkeypatch.setattr(list_runs, "_BUILD_WAIT_SEC", 0.05)
+    async with start_gateway(nats_server.url) as gateway:
+        for path in ("/runs", "/runs/counts", "/runs?order=created"):
+            answer = await gateway.get(path)
+            assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0123")
+            assert answer.headers["Retry-After"] == "2"
+        # What does not need the index is served meanwhile.
+        assert (await gateway.post("/runs", json={"flow_name": "hello"})).status_code == 200
+
+
+async def test_a_cursor_from_beyond_the_end_of_the_bucket_is_refused(
+    gateway: httpx.AsyncClient, store: Any
+) -> None:
+    """A store that was brought back from a backup counts anew from where it stood."""
+    info = await store.client.request("$JS.API.STREAM.INFO.KV_pyoco_runs", timeout=5)
+    cursors = Cursors("KV_pyoco_runs", json.loads(info.data)["created"])
+    ahead = cursors.write(ChangesCursor(1000, 0.0, 1000), RunFilters().fingerprint)
+
+    answer = await gateway.get(f"/runs?cursor={ahead}")
+
+    assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0017")
+    assert "start anew" in answer.json()["detail"]
 
 
 async def test_a_bucket_made_anew_is_listed_anew_and_ends_its_cursors(
