@@ -46,9 +46,18 @@ _MAX_REVISION_DIGITS: Final = 20
 _LATEST_SEC: Final = 100_000_000_000
 
 
-def _stream(description: str) -> dict[str, Any]:
-    content = {EventStream.media_type: {"schema": {"type": "string"}}}
-    return {"description": description, "content": content}
+def _stream(description: str, *events: str) -> dict[str, Any]:
+    """Return what the API description says of a stream: what each of its events looks like."""
+    event = {
+        "type": "object",
+        "required": ["event", "data"],
+        "properties": {
+            "event": {"enum": [*events, "heartbeat", "goodbye"]},
+            "data": {"type": "string", "contentMediaType": "application/json"},
+            "id": {"type": "string", "description": "The revision; `Last-Event-ID` resumes."},
+        },
+    }
+    return {"description": description, "content": {EventStream.media_type: {"schema": event}}}
 
 
 TimeoutSec = Annotated[
@@ -73,7 +82,7 @@ LastEventId = Annotated[
     "/runs/watch",
     response_class=Response,
     responses={
-        200: _stream("Events: `ready`, `snapshot`, `gone`, `reset`, `heartbeat`."),
+        200: _stream("The runs, as they change.", "ready", "snapshot", "gone", "reset"),
         **problems(422, 429, 503),
     },
 )
@@ -111,7 +120,7 @@ router.include_router(_list_router)
     "/runs/{run_id}/watch",
     response_class=Response,
     responses={
-        200: _stream("Events: `snapshot`, `heartbeat`, `gone`; ends with the run."),
+        200: _stream("The run, as it changes, until it is over.", "snapshot", "gone"),
         204: {"description": "The run is over, and the client has seen its end."},
         **problems(404, 422, 429, 503),
     },
