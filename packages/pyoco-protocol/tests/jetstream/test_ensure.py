@@ -64,10 +64,10 @@ async def test_everything_is_created_on_an_empty_broker(client: Client) -> None:
     assert await all_streams(client) == {
         "PYOCO_WORK",
         "PYOCO_DLQ",
+        "PYOCO_RUN_LOGS",
         "KV_pyoco_runs",
         "KV_pyoco_workers",
         "OBJ_pyoco_workflows",
-        "PYOCO_RUN_LOGS",
     }
     work = await stream_config(client, "PYOCO_WORK")
     assert (work["retention"], work["discard"], work["storage"]) == ("workqueue", "new", "file")
@@ -268,3 +268,17 @@ async def test_the_level_we_need_is_enough(older_broker: Client) -> None:
 async def test_a_broker_without_jetstream_is_unavailable_not_too_old(older_broker: Client) -> None:
     with pytest.raises(BrokerUnavailableError):
         await check_broker(older_broker)
+
+
+async def test_a_broker_with_little_space_keeps_less_rather_than_nothing(tmp_path: Path) -> None:
+    store = json.dumps(str(tmp_path / "js"))
+    config = f"jetstream {{ store_dir: {store}, max_file_store: 1000000000 }}"
+    async with NatsServer(tmp_path / "nats", config=config) as small:
+        client = await nats.connect(small.url)
+        try:
+            (difference,) = await ensure_topology(client, TOPOLOGY)
+            kept = (await stream_config(client, NAMES.run_log_stream))["max_bytes"]
+        finally:
+            await client.close()
+    assert (difference.resource, difference.setting) == (NAMES.run_log_stream, "max_bytes")
+    assert difference.found == kept == 268_435_456

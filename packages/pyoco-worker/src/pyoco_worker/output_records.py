@@ -93,6 +93,10 @@ class RecordCutter:
             yield Printed(self._stream, buffer[at:keep])
         self._buffer = buffer[keep:]
 
+    def forget(self) -> None:
+        """Drop what is not whole yet."""
+        self._buffer = b""
+
     def rest(self) -> Iterator[Printed]:
         """Yield what looked like the beginning of a record and is none; nothing more comes."""
         left, self._buffer = self._buffer, b""

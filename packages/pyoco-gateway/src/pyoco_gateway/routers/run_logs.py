@@ -6,6 +6,8 @@ from typing import Annotated, Any, Final
 
 import anyio
 from fastapi import APIRouter, Header, Query, Request
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 from starlette.responses import Response, StreamingResponse
 
 from pyoco_gateway.read_model.log_feeds import LogFeed, LogFeeds
@@ -27,6 +29,9 @@ from pyoco_protocol.run_logs import LogStreamName
 
 router = APIRouter(tags=["runs"])
 
+# May be left out; there is no way to say null in a query, and the description says none.
+Absent = SkipJsonSchema[None]
+
 # Clients of an earlier release give a silent stream up after 5 s.
 _HEARTBEAT_SEC: Final = 2.5
 _EVENT_STREAM: Final = "text/event-stream"
@@ -45,8 +50,8 @@ async def get_run_logs(
     request: Request,
     run_id: str,
     *,
-    task: Annotated[str | None, Query(description="Only what this task printed.")] = None,
-    stream: Annotated[LogStreamName | None, Query(description="Only what went there.")] = None,
+    task: Annotated[str | Absent, Query(description="Only what this task printed.")] = None,
+    stream: Annotated[LogStreamName | Absent, Query(description="Only what went there.")] = None,
     attempt: Annotated[
         str,
         Query(
@@ -55,8 +60,8 @@ async def get_run_logs(
         ),
     ] = "latest",
     cursor: Annotated[
-        str | None,
-        Query(pattern=CURSOR_PATTERN, description="Go on here: `next_cursor` of a page."),
+        Annotated[str, Field(pattern=CURSOR_PATTERN)] | Absent,
+        Query(description="Go on here: `next_cursor` of a page."),
     ] = None,
     limit: Annotated[int, Query(ge=1, le=MAX_ITEMS, description="At most so many lines.")] = 500,
     follow: Annotated[
@@ -64,10 +69,8 @@ async def get_run_logs(
     ] = False,
     timeout_sec: Annotated[int, Query(ge=1, le=600, description="How long to stay.")] = 600,
     last_event_id: Annotated[
-        str | None,
-        Header(
-            pattern=r"^[0-9]{1,18}$", description="Go on after this event of an earlier stream."
-        ),
+        Annotated[str, Field(pattern=r"^[0-9]{1,18}$")] | Absent,
+        Header(description="Go on after this event of an earlier stream."),
     ] = None,
 ) -> Response:
     """Return what the tasks of a run have printed, from the beginning.

@@ -26,6 +26,8 @@ _API: Final = "$JS.API"
 _NOT_FOUND: Final = frozenset({10059, 10014})
 # Another process created it between our look and our own attempt.
 _ALREADY_THERE: Final = frozenset({10058, 10148, 10013})
+_NO_SPACE: Final = 10047
+_LEAST_STREAM_BYTES: Final = 16_777_216
 _NANOSECONDS: Final = 1_000_000_000
 
 
@@ -134,13 +136,29 @@ async def _ensure_stream(client: Client, wanted: dict[str, Any]) -> list[Differe
         if refusal.err_code not in _NOT_FOUND:
             raise
         try:
-            answer = await ask(client, f"{_API}.STREAM.CREATE.{name}", json.dumps(wanted).encode())
+            answer = await _created(client, wanted)
             _log.info("broker resource created", extra={"resource": name})
         except RefusedError as race:
             if race.err_code not in _ALREADY_THERE:
                 raise
             answer = await ask(client, f"{_API}.STREAM.INFO.{name}")
     return differences_of(name, wanted, answer["config"])
+
+
+async def _created(client: Client, wanted: dict[str, Any]) -> dict[str, Any]:
+    """Create a stream; with a lower limit where the broker cannot set that much space aside.
+
+    It does so for each limit at once, and on a small disk there would be no stream at all.
+    """
+    name, max_bytes = wanted["name"], wanted["max_bytes"]
+    while True:
+        config = json.dumps({**wanted, "max_bytes": max_bytes}).encode()
+        try:
+            return await ask(client, f"{_API}.STREAM.CREATE.{name}", config)
+        except RefusedError as refusal:
+            if refusal.err_code != _NO_SPACE or max_bytes < 2 * _LEAST_STREAM_BYTES:
+                raise
+        max_bytes //= 2
 
 
 async def _remove_ttl(client: Client, stream: str) -> None:

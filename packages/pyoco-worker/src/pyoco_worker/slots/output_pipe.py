@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import select
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -30,20 +31,24 @@ class OutputPipe:
         self._cutter = RecordCutter(mark, stream)
         self._tail = bytearray()
         self._take: TakePrinted | None = None
+        self._pending = select.poll()
+        self._pending.register(fd, select.POLLIN)
         os.set_blocking(fd, False)
         asyncio.get_running_loop().add_reader(fd, self._read)
 
     def begin(self, take: TakePrinted | None) -> None:
         """Hand what comes to `take`, and forget what came before."""
         self._tail.clear()
-        self._cutter = RecordCutter(self._mark, self._stream)
+        self._cutter.forget()
         self._take = take
 
     def end(self) -> None:
         """Hand on what has come until now; what comes later is nobody's."""
-        for _ in range(_DRAIN_READS):
-            if not self._read():
-                break
+        # Asking first is cheaper than to be told that there is nothing, as there mostly is.
+        if self._fd is not None and self._pending.poll(0):
+            for _ in range(_DRAIN_READS):
+                if not self._read():
+                    break
         if self._take is not None:
             self._pass_on(self._cutter.rest())
         self._take = None
