@@ -48,10 +48,6 @@ class Names:
         """All that the dead-letter stream keeps."""
         return f"{self.dlq_prefix}.>"
 
-    def tag_of_dlq(self, subject: str) -> str:
-        """Return the tag under which a dead letter is kept."""
-        return subject.removeprefix(self.dlq(""))
-
     def run(self, run_id: str) -> str:
         """Where the snapshot of a run rests."""
         return kv_key(self.runs_bucket, run_id)
