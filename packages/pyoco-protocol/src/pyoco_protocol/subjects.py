@@ -53,10 +53,6 @@ class Names:
         """All that the dead-letter stream keeps."""
         return f"{self.dlq_prefix}.>"
 
-    def tag_of_dlq(self, subject: str) -> str:
-        """Return the tag under which a dead letter is kept."""
-        return subject.removeprefix(self.dlq(""))
-
     def run_log(self, run_id: str) -> str:
         """Where what a run prints is kept, and heard as it is kept."""
         return f"{self.run_log_prefix}.{run_id}"
