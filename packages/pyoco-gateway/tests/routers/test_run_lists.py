@@ -298,7 +298,12 @@ async def test_a_list_waits_for_an_index_that_is_being_built_and_then_says_when_
 
     monkeypatch.setattr(BucketWatch, "run", never)
     monkeypatch.setattr(list_runs, "_BUILD_WAIT_SEC", 0.05)
-    async with start_gateway(nats_server.url) as gateway:
+    async with start_gateway(nats_server.url, wait=False) as gateway:
+
+        async def status() -> int:
+            return int((await gateway.get(f"/runs/{new_run_id()}")).status_code)
+
+        await eventually(status, 404)
         for path in ("/runs", "/runs/counts", "/runs?order=created"):
             answer = await gateway.get(path)
             assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0123")

@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import httpx
 import pytest
+from anyio.abc import TaskStatus
 
 from pyoco_protocol.ids import new_run_id
 from pyoco_protocol.run_logs import LogChunk, LogEntry
@@ -286,7 +287,9 @@ async def events_in(answer: httpx.Response) -> AsyncGenerator[Event]:
             name, _, value = line.partition(": ")
             fields[name] = value
         elif fields:
-            yield fields["event"], fields.get("id"), json.loads(fields["data"])
+            # A hint when to come back is no event.
+            if "event" in fields:
+                yield fields["event"], fields.get("id"), json.loads(fields["data"])
             fields = {}
 
 
@@ -394,6 +397,40 @@ async def test_one_who_asked_for_nothing_that_is_printed_hears_that_the_run_live
         tasks.cancel_scope.cancel()
     assert [kind for kind, _ in kinds] == ["heartbeat", "heartbeat"]
     assert kinds[1][1] < 3.5
+
+
+async def test_a_gateway_that_stops_says_goodbye_to_those_who_follow(
+    nats_server: NatsServer, start_gateway: Any, store: Any
+) -> None:
+    stop, kinds = anyio.Event(), list[str]()
+    async with anyio.create_task_group() as tasks:
+
+        async def serve(*, task_status: TaskStatus[httpx.URL]) -> None:
+            async with start_gateway(nats_server.url) as gateway:
+                task_status.started(gateway.base_url)
+                await stop.wait()
+
+        url = await tasks.start(serve)
+        await Printer(store).stands("RUNNING")
+        async with (
+            httpx.AsyncClient(base_url=url, trust_env=False) as client,
+            following(client) as events,
+        ):
+            async for kind, _, _ in events:
+                kinds.append(kind)
+                stop.set()
+    assert (kinds[0], kinds[-1]) == ("heartbeat", "goodbye")
+
+
+async def test_followers_count_as_streams_and_are_limited_like_others(
+    nats_server: NatsServer, start_gateway: Any, store: Any
+) -> None:
+    async with start_gateway(nats_server.url, PYOCO_SSE_MAX_STREAMS_PER_PEER="1") as gateway:
+        await Printer(store).stands("RUNNING")
+        async with following(gateway) as events:
+            assert (await anext(events))[0] == "heartbeat"
+            refused = await gateway.get(f"/runs/{RUN}/logs?follow=1")
+    assert (refused.status_code, refused.json()["err_id"]) == (429, "ERR-PYOCO-0104")
 
 
 async def test_a_run_that_is_deleted_is_followed_no_longer(

@@ -3,8 +3,9 @@
 import logging
 import secrets
 import time
+from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import anyio
 from starlette.responses import Response
@@ -52,11 +53,19 @@ class EventStream(Response):
 
     A source is asked for its next event only when the one before has gone out, so that a slow
     reader is told the latest and no backlog. `held` is closed at the end, however that comes.
+    `beside` runs for as long as the stream does: it finds out what there is to tell.
     """
 
     media_type = "text/event-stream"
 
-    def __init__(self, source: EventSource, timeout_sec: float, held: ExitStack) -> None:
+    def __init__(
+        self,
+        source: EventSource,
+        timeout_sec: float,
+        held: ExitStack,
+        *,
+        beside: Callable[[], Coroutine[Any, Any, None]] | None = None,
+    ) -> None:
         # As Starlette's own streams do: `Response.__init__` would announce an empty body.
         self.status_code = 200
         self.background = None
@@ -64,6 +73,7 @@ class EventStream(Response):
         self._source = source
         self._timeout_sec = timeout_sec
         self._held = held
+        self._beside = beside
         # What is waited in for a slow reader, while that is waited for.
         self._patience: anyio.CancelScope | None = None
 
@@ -73,6 +83,8 @@ class EventStream(Response):
         with self._held, carrier.closing.heard_by(self._hurry):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_cancel_at_disconnect, receive, tasks.cancel_scope)
+                if self._beside is not None:
+                    tasks.start_soon(self._beside)
                 if not await self._write(send, carrier):
                     await _drop(scope, carrier)
                 tasks.cancel_scope.cancel()

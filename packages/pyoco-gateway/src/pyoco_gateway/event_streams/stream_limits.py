@@ -2,8 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Final
+
+from starlette.requests import Request
 
 from pyoco_protocol.problems import TooManyRequestsError
 from pyoco_protocol.settings import WatchSettings
@@ -40,3 +42,9 @@ class StreamLimits:
             self._by_peer[peer] -= 1
             if not self._by_peer[peer]:
                 del self._by_peer[peer]
+
+
+def take_slot(request: Request, held: ExitStack) -> None:
+    """Have `held` keep a place for one stream of the caller; raise where there is none."""
+    limits: StreamLimits = request.state.stream_limits
+    held.enter_context(limits.slot(request.client.host if request.client else ""))

@@ -1,16 +1,16 @@
 """What runs print: page by page, or live."""
 
-import time
-from collections.abc import AsyncGenerator
+from contextlib import ExitStack
 from typing import Annotated, Any, Final
 
-import anyio
 from fastapi import APIRouter, Header, Query, Request
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
-from pyoco_gateway.read_model.log_feeds import LogFeed, LogFeeds
+from pyoco_gateway.event_streams.event_stream import MAX_STREAM_SEC, EventStream
+from pyoco_gateway.event_streams.log_events import LogEvents
+from pyoco_gateway.event_streams.stream_limits import take_slot
 from pyoco_gateway.routers.documented import problems
 from pyoco_gateway.use_cases.read_logs import (
     ATTEMPT_PATTERN,
@@ -21,10 +21,7 @@ from pyoco_gateway.use_cases.read_logs import (
     Wanted,
 )
 from pyoco_gateway.use_cases.read_run import ReadRun
-from pyoco_protocol.http_bodies import RunLogEvent, RunLogPage
-from pyoco_protocol.jetstream.log_store import StoredChunk
-from pyoco_protocol.jetstream.requests import RefusedError
-from pyoco_protocol.problems import BrokerUnavailableError, RunNotFoundError
+from pyoco_protocol.http_bodies import RunLogPage
 from pyoco_protocol.run_logs import LogStreamName
 
 router = APIRouter(tags=["runs"])
@@ -32,20 +29,16 @@ router = APIRouter(tags=["runs"])
 # May be left out; there is no way to say null in a query, and the description says none.
 Absent = SkipJsonSchema[None]
 
-# Clients of an earlier release give a silent stream up after 5 s.
-_HEARTBEAT_SEC: Final = 2.5
-_EVENT_STREAM: Final = "text/event-stream"
-_EVENT_HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
     200: {
         "model": RunLogPage,
         "description": "A page of lines, or with `follow` the lines as they come.",
-        "content": {_EVENT_STREAM: {"schema": {"type": "string"}}},
+        "content": {EventStream.media_type: {"schema": {"type": "string"}}},
     }
 }
 
 
-@router.get("/runs/{run_id}/logs", responses={**_ANSWERS, **problems(404, 422, 503)})
+@router.get("/runs/{run_id}/logs", responses={**_ANSWERS, **problems(404, 422, 429, 503)})
 async def get_run_logs(
     request: Request,
     run_id: str,
@@ -67,7 +60,9 @@ async def get_run_logs(
     follow: Annotated[
         bool, Query(description="Stay, and send lines as server-sent events as they come.")
     ] = False,
-    timeout_sec: Annotated[int, Query(ge=1, le=600, description="How long to stay.")] = 600,
+    timeout_sec: Annotated[
+        int, Query(ge=1, le=MAX_STREAM_SEC, description="How long to stay.")
+    ] = MAX_STREAM_SEC,
     last_event_id: Annotated[
         Annotated[str, Field(pattern=r"^[0-9]{1,18}$")] | Absent,
         Header(description="Go on after this event of an earlier stream."),
@@ -89,86 +84,7 @@ async def get_run_logs(
     start = Position.of(cursor)
     if last_event_id is not None:
         start = Position(int(last_event_id) + 1)
-    feeds: LogFeeds = request.state.log_feeds
-    return StreamingResponse(
-        _followed(feeds, read_run, run_id, wanted=wanted, at=start, timeout_sec=timeout_sec),
-        media_type=_EVENT_STREAM,
-        headers=_EVENT_HEADERS,
-    )
-
-
-async def _followed(
-    feeds: LogFeeds,
-    read_run: ReadRun,
-    run_id: str,
-    *,
-    wanted: Wanted,
-    at: Position,
-    timeout_sec: int,
-) -> AsyncGenerator[bytes]:
-    """Yield what is printed from `at` on until the run is over, or the time is."""
-    spoke_at = time.monotonic()
-    until = spoke_at + timeout_sec
-    # At once: who asked sees that it is heard, however long the run keeps silent.
-    yield _event("heartbeat", _clock())
-    async with feeds.following(run_id) as feed:
-        await _note_end(feed, read_run, run_id)
-        while True:
-            # In this order: what is over by now is stored whole.
-            is_over, changed = feed.is_over, feed.changed
-            try:
-                while (stored := await feed.next(at.stream_seq)) is not None:
-                    if (event := _log_event(run_id, wanted, stored, at)) is not None:
-                        yield event
-                        spoke_at = time.monotonic()
-                    at = Position(stored.stream_seq + 1)
-            except (BrokerUnavailableError, RefusedError):
-                # It comes back, and what is printed meanwhile is not lost.
-                is_over = False
-            if is_over:
-                yield _event("end", _clock())
-                return
-            heartbeat_at = spoke_at + _HEARTBEAT_SEC
-            with anyio.move_on_after(min(heartbeat_at, until) - time.monotonic()):
-                await changed.wait()
-            if (now := time.monotonic()) >= until:
-                return
-            # Also where much is printed, and none of it is asked for.
-            if now >= heartbeat_at:
-                feed.look_again()
-                yield _event("heartbeat", _clock())
-                spoke_at = now
-
-
-async def _note_end(feed: LogFeed, read_run: ReadRun, run_id: str) -> None:
-    """Note an end that came before anybody listened for it."""
-    try:
-        run = await read_run(run_id)
-    except RunNotFoundError:
-        feed.end()
-    except (BrokerUnavailableError, RefusedError):
-        # The watch tells it when the broker is back.
-        return
-    else:
-        if run.status.is_terminal:
-            feed.end()
-
-
-def _log_event(run_id: str, wanted: Wanted, stored: StoredChunk, at: Position) -> bytes | None:
-    if stored.chunk is None:
-        return None
-    start = at.entry if stored.stream_seq == at.stream_seq else 0
-    items = tuple(item for _, item in wanted.items(stored.chunk, start))
-    if not items:
-        return None
-    event = RunLogEvent(run_id=run_id, items=items, truncated=stored.chunk.truncated)
-    return _event("log", event.model_dump_json(), event_id=stored.stream_seq)
-
-
-def _clock() -> str:
-    return f'{{"ts":{time.time():.3f}}}'
-
-
-def _event(kind: str, data: str, *, event_id: int | None = None) -> bytes:
-    identity = "" if event_id is None else f"id: {event_id}\n"
-    return f"event: {kind}\n{identity}data: {data}\n\n".encode()
+    events = LogEvents(request.state.log_feeds, read_run, run_id, wanted, start)
+    with ExitStack() as held:
+        take_slot(request, held)
+        return EventStream(events, timeout_sec, held.pop_all(), beside=events.run)

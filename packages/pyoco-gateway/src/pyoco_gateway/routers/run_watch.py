@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from pyoco_gateway.error_responses import invalid_request
 from pyoco_gateway.event_streams.event_stream import MAX_STREAM_SEC, EventStream
-from pyoco_gateway.event_streams.stream_limits import StreamLimits
+from pyoco_gateway.event_streams.stream_limits import take_slot
 from pyoco_gateway.read_model.run_filter import RunFilter
 from pyoco_gateway.routers.documented import problems
 from pyoco_gateway.routers.runs import Include
@@ -108,7 +108,7 @@ async def get_runs_watch(
     open_stream: WatchRuns = request.state.watch_runs
     wanted = RunFilter(frozenset(status), flow, tag, workflow_yaml_sha256)
     with ExitStack() as held:
-        _take_slot(request, held)
+        take_slot(request, held)
         events = open_stream(wanted, held, after=_revision(last_event_id))
         return EventStream(events, timeout_sec, held.pop_all())
 
@@ -149,17 +149,12 @@ async def get_run_watch(
     open_stream: WatchRun = request.state.watch_run
     seen = Resumption(_revision(last_event_id), since)
     with ExitStack() as held:
-        _take_slot(request, held)
+        take_slot(request, held)
         events = await open_stream(run_id, seen, held, with_records=bool(include))
         if events is None:
             # The one answer after which a browser does not come back.
             return Response(status_code=204)
         return EventStream(events, timeout_sec, held.pop_all())
-
-
-def _take_slot(request: Request, held: ExitStack) -> None:
-    limits: StreamLimits = request.state.stream_limits
-    held.enter_context(limits.slot(request.client.host if request.client else ""))
 
 
 def _revision(last_event_id: str) -> int | None:
