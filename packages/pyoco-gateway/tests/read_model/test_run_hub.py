@@ -306,12 +306,29 @@ def test_a_reader_that_stalls_for_long_is_told_to_read_its_list_anew(
         assert [revision for _, revision in taken(watched)] == [newer]
 
 
-def test_another_bucket_tells_who_watches_all_to_read_its_list_anew(heard: Heard) -> None:
+async def test_another_bucket_tells_who_watches_all_to_read_its_list_anew(heard: Heard) -> None:
     heard.write(new_run_id())
     with heard.hub.watching_all(RunFilter(), Wakeup(), after=None) as watched:
         heard.feed.on_reset()
         assert (watched.restarted, watched.revision, taken(watched)) == (True, 0, [])
-        assert not heard.hub.is_caught_up
+        assert not await heard.hub.is_caught_up(within_sec=0.01)
+
+
+async def test_who_comes_while_the_runs_are_still_read_waits_for_that(heard: Heard) -> None:
+    heard.feed.on_reset()
+    async with anyio.create_task_group() as tasks:
+        found: list[bool] = []
+
+        async def wait() -> None:
+            found.append(await heard.hub.is_caught_up(within_sec=10))
+
+        tasks.start_soon(wait)
+        await anyio.wait_all_tasks_blocked()
+        assert found == []
+        # Once more, as after an interruption: who waits goes on waiting.
+        heard.feed.on_reset()
+        heard.feed.on_caught_up()
+    assert found == [True]
 
 
 def test_what_is_told_to_many_is_made_once(heard: Heard, run_id: str) -> None:

@@ -134,7 +134,7 @@ class RunHub:
         self._recent: OrderedDict[str, RunNews] = OrderedDict()
         self._forgotten = 0
         self.revision = 0
-        self.is_caught_up = False
+        self._caught_up = anyio.Event()
         self._bucket = 0
         self._breaks = 0
         self._broken = Wakeup()
@@ -165,7 +165,8 @@ class RunHub:
         """Forget all: it is another bucket, and its revisions start anew."""
         self._bucket += 1
         self.revision = self._forgotten = 0
-        self.is_caught_up = False
+        if self._caught_up.is_set():
+            self._caught_up = anyio.Event()
         self._marks.clear()
         self._recent.clear()
         for each in self._crowd:
@@ -178,7 +179,7 @@ class RunHub:
 
     def on_caught_up(self) -> None:
         """From now on it is known what there is."""
-        self.is_caught_up = True
+        self._caught_up.set()
 
     @contextmanager
     def watching(self, run_id: str, wakeup: Wakeup) -> Iterator[WatchedRun]:
@@ -212,6 +213,12 @@ class RunHub:
             yield watched
         finally:
             self._crowd.discard(watched)
+
+    async def is_caught_up(self, within_sec: float) -> bool:
+        """Whether it is known what there is, now or in a moment."""
+        with anyio.move_on_after(within_sec):
+            await self._caught_up.wait()
+        return self._caught_up.is_set()
 
     @property
     def watchers(self) -> int:

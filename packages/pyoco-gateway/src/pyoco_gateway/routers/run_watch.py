@@ -109,7 +109,7 @@ async def get_runs_watch(
     wanted = RunFilter(frozenset(status), flow, tag, workflow_yaml_sha256)
     with ExitStack() as held:
         take_slot(request, held)
-        events = open_stream(wanted, held, after=_revision(last_event_id))
+        events = await open_stream(wanted, held, after=_revision(last_event_id))
         return EventStream(events, timeout_sec, held.pop_all())
 
 

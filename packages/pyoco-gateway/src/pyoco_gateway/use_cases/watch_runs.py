@@ -2,6 +2,7 @@
 
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Final
 
 from pyoco_gateway.event_streams.run_events import RunsEvents
 from pyoco_gateway.read_model.run_filter import RunFilter
@@ -9,6 +10,10 @@ from pyoco_gateway.read_model.run_hub import RunHub
 from pyoco_gateway.read_model.wakeup import Wakeup
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.problems import BrokerUnavailableError
+
+# A browser that is answered 503 does not come back; those of a gateway that was restarted come
+# all at once, while it still reads.
+_CATCH_UP_SEC: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,13 +23,15 @@ class WatchRuns:
     broker: Broker
     hub: RunHub
 
-    def __call__(self, wanted: RunFilter, held: ExitStack, *, after: int | None) -> RunsEvents:
+    async def __call__(
+        self, wanted: RunFilter, held: ExitStack, *, after: int | None
+    ) -> RunsEvents:
         """Return what to tell after the revision `after`; `held` keeps the watch.
 
         Raises BrokerUnavailableError where nothing could be told now.
         """
         self.broker.require_up()
-        if not self.hub.is_caught_up:
+        if not await self.hub.is_caught_up(within_sec=_CATCH_UP_SEC):
             raise BrokerUnavailableError("the runs are still being read")
         wakeup = Wakeup()
         watched = held.enter_context(self.hub.watching_all(wanted, wakeup, after=after))
