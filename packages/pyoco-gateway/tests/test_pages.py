@@ -64,6 +64,7 @@ async def test_the_api_description_has_bodies_for_success_and_failure(
         "/runs/{run_id}",
         "/runs/{run_id}/tasks",
         "/runs/{run_id}/cancel",
+        "/runs/{run_id}/logs",
         "/health",
     }
     post = paths["/runs"]["post"]
