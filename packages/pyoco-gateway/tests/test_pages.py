@@ -74,6 +74,7 @@ async def test_the_api_description_has_bodies_for_success_and_failure(
         "/metrics",
         "/runs/{run_id}/watch",
         "/runs/watch",
+        "/runs/{run_id}/logs",
         "/health",
     } <= set(paths)
     post = paths["/runs"]["post"]

@@ -16,6 +16,7 @@ from pyoco_gateway.read_model.list_query import (
     parse_list_query,
 )
 from pyoco_gateway.routers.documented import problems
+from pyoco_gateway.run_bodies import INTERNAL_FIELDS
 from pyoco_gateway.use_cases.list_runs import ListRuns
 from pyoco_protocol.http_bodies import RunCounts, RunListItem, RunPage
 from pyoco_protocol.run_lifecycle import RunStatus
@@ -23,7 +24,6 @@ from pyoco_protocol.run_lifecycle import RunStatus
 router = APIRouter(tags=["runs"])
 
 _JSON: Final = "application/json"
-_INTERNAL: Final = frozenset({"request_hash", "accepted_by"})
 
 
 def _parameter(name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
@@ -108,7 +108,7 @@ async def get_runs(request: Request) -> Response:
     found = await list_runs(query)
     if query.full:
         snapshots = await list_runs.snapshots(found.runs)
-        items = [each.model_dump_json(exclude=set(_INTERNAL)) for each in snapshots]
+        items = [each.model_dump_json(exclude=set(INTERNAL_FIELDS)) for each in snapshots]
     else:
         items = [each.item for each in found.runs]
     body = f"[{','.join(items)}]"

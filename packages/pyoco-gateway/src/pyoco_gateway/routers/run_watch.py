@@ -1,45 +1,24 @@
 """Runs as they change: one of them, or all that somebody wants to see."""
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Query, Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.routing import APIRoute
 from starlette.responses import Response
 
-from pyoco_gateway.error_responses import invalid_request
 from pyoco_gateway.event_streams.event_stream import MAX_STREAM_SEC, EventStream
 from pyoco_gateway.event_streams.stream_limits import take_slot
 from pyoco_gateway.read_model.run_filter import RunFilter
 from pyoco_gateway.routers.documented import problems
+from pyoco_gateway.routers.list_queries import ListRoute
 from pyoco_gateway.routers.runs import Include
 from pyoco_gateway.use_cases.watch_run import Resumption, WatchRun
 from pyoco_gateway.use_cases.watch_runs import WatchRuns
-from pyoco_protocol.problems import ListQueryError
 from pyoco_protocol.run_lifecycle import RunStatus
 
-
-class _ListRoute(APIRoute):
-    """A route whose faulty queries are those of a list."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the handler with the faults of its query named as such."""
-        handle = super().get_route_handler()
-
-        async def handle_list(request: Request) -> Response:
-            try:
-                return await handle(request)
-            except RequestValidationError as error:
-                faults = invalid_request(error.errors(), root="query").faults
-                raise ListQueryError(faults) from error
-
-        return handle_list
-
-
 router = APIRouter(tags=["runs"])
-_list_router = APIRouter(route_class=_ListRoute)
+_list_router = APIRouter(route_class=ListRoute)
 
 # One more digit than any revision has.
 _MAX_REVISION_DIGITS: Final = 20
