@@ -3,6 +3,15 @@
 from typing import Any, Final
 
 import schemathesis
+from hypothesis import strategies as st
+
+_FLOW: Final = """\
+flow:
+  graph: only
+tasks:
+  only: {callable: somewhere:function}
+"""
+schemathesis.openapi.format("pyoco-flow-yaml", st.just(_FLOW))
 
 _STREAM: Final = "text/event-stream"
 

@@ -230,3 +230,22 @@ async def test_a_run_of_a_file_outlives_the_worker_that_was_killed_over_it(
     assert (ended["status"], ended["attempt"], ended["worker_id"]) == ("COMPLETED", 2, "heir")
     assert ended["task_records"]["nap"]["output"] == "rested"
     assert ledger.read_text(encoding="utf-8").split() == [run_id, "1", run_id, "2"]
+
+
+async def test_a_failed_run_of_a_workflow_file_is_redriven_with_its_file(
+    system: Stack, tmp_path: Path
+) -> None:
+    needed = tmp_path / "needed.txt"
+    run_id = await submit(system, calling("yaml_tasks:read", path=str(needed)))
+    assert (await system.client.wait(run_id))["status"] == "FAILED"
+    (letter,) = await eventually(system.letters, lambda found: len(found) == 1)
+    assert letter["run_id"] == run_id
+    needed.write_text("here", encoding="utf-8")
+
+    answer = await system.client.http.post("/dlq/1/redrive")
+    assert answer.status_code == 200, answer.text
+    again = await system.client.wait(answer.json()["new_run_id"])
+    assert (again["status"], again["redriven_from"]) == ("COMPLETED", run_id)
+    assert again["result"] == {"only": "here"}
+    first = await system.client.get(run_id)
+    assert again["workflow_yaml_sha256"] == first["workflow_yaml_sha256"]

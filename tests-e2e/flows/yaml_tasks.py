@@ -36,3 +36,8 @@ def nap(seconds: float) -> str:
 def fail(message: str) -> None:
     """Raise."""
     raise ValueError(message)
+
+
+def read(path: str) -> str:
+    """Return what a file holds; raise where it is not there."""
+    return Path(path).read_text(encoding="utf-8")

@@ -197,9 +197,9 @@ async def test_heartbeats_come_all_the_time(
 @pytest.mark.parametrize(
     ("query", "place"),
     [
-        ({"status": ["RUNNING", "SLEEPING"]}, "query.status.1"),
-        ({"timeout_sec": 601}, "query.timeout_sec"),
-        ({"last": "yesterday"}, "header.last-event-id"),
+        ({"status": ["RUNNING", "SLEEPING"]}, "status.1"),
+        ({"timeout_sec": 601}, "timeout_sec"),
+        ({"last": "yesterday"}, "last-event-id"),
     ],
 )
 async def test_what_cannot_be_understood_is_refused_and_named(

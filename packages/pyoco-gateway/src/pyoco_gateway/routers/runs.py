@@ -8,6 +8,7 @@ from starlette.background import BackgroundTask
 from starlette.responses import Response
 
 from pyoco_gateway.read_model.worker_directory import WorkerDirectory, is_worker_of
+from pyoco_gateway.routers.acceptance import accepted
 from pyoco_gateway.routers.documented import json_body, problems
 from pyoco_gateway.run_bodies import INTERNAL_FIELDS as _INTERNAL
 from pyoco_gateway.submission_body import (
@@ -74,16 +75,7 @@ async def post_run(request: Request) -> Response:
     submitted = await submit_run(
         submission, key=None if key is None else IdempotencyKey.of(key, submission)
     )
-    accepted = RunAccepted(
-        run_id=submitted.run.run_id,
-        status=submitted.run.status,
-        warnings=_warnings(request, submitted.run) if submitted.is_waiting else (),
-    )
-    return Response(
-        accepted.model_dump_json(exclude_defaults=True),
-        media_type=_JSON,
-        headers={"Idempotency-Replayed": "true"} if submitted.replayed else None,
-    )
+    return accepted(request, submitted)
 
 
 @router.post(
@@ -159,11 +151,6 @@ async def get_run_tasks(request: Request, run_id: str) -> Response:
 async def _read(request: Request, run_id: str) -> RunSnapshot:
     read_run: ReadRun = request.state.read_run
     return await read_run(run_id)
-
-
-def _warnings(request: Request, run: RunSnapshot) -> tuple[str, ...]:
-    workers: WorkerDirectory = request.state.workers
-    return workers.warnings_for(run.tag or "")
 
 
 def _view(request: Request, run: RunSnapshot) -> RunView:

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from pyoco_gateway.body_limit import FileLimit
+from pyoco_gateway.routers.acceptance import accepted
 from pyoco_gateway.routers.documented import problems
 from pyoco_gateway.submission_body import IDEMPOTENCY_HEADER, KEY_PATTERN, idempotency_key
 from pyoco_gateway.uploads import MULTIPART, read_form, text_of
@@ -98,12 +99,7 @@ async def post_run_yaml(request: Request) -> Response:
         tag=text_of("tag", form["tag"]) if "tag" in form else None,
         key=key,
     )
-    accepted = RunAccepted(run_id=submitted.run.run_id, status=submitted.run.status)
-    return Response(
-        accepted.model_dump_json(exclude_defaults=True),
-        media_type=_JSON,
-        headers={"Idempotency-Replayed": "true"} if submitted.replayed else None,
-    )
+    return accepted(request, submitted)
 
 
 @router.post(
