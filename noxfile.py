@@ -45,6 +45,10 @@ IMPORT_NAMES = {
 }
 
 
+# Tests wait more than they compute; each has a broker, ports and files of its own.
+SIDE_BY_SIDE = ("-n", str((os.cpu_count() or 1) + 1))
+
+
 @cache
 def pyproject(name: str) -> Mapping[str, Any]:
     """Return the metadata of one of our packages."""
@@ -107,7 +111,7 @@ def lowest(session: nox.Session) -> None:
 def e2e(session: nox.Session) -> None:
     """Test whole stacks: the wheels in a clean environment, real processes, a real nats-server."""
     install_wheels(session, "e2e")
-    session.run("pytest", "tests-e2e", *session.posargs)
+    session.run("pytest", "tests-e2e", *SIDE_BY_SIDE, *session.posargs)
 
 
 @nox.session(python=MAIN_PYTHON, requires=["build"], reuse_venv=True)
@@ -185,6 +189,7 @@ def run_tests(session: nox.Session) -> None:
                 *(
                     "pytest",
                     str(FOLDERS[name].relative_to(ROOT) / "tests"),
+                    *SIDE_BY_SIDE,
                     *options,
                     *brief,
                     *rest,

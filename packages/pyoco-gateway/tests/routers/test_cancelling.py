@@ -223,7 +223,7 @@ async def test_what_cannot_be_understood_cancels_nothing(
     assert await revision_of(runs, run_id) == 1
 
 
-@pytest.mark.parametrize("run_id", [*IMPOSSIBLE_IDS, new_run_id()])
+@pytest.mark.parametrize("run_id", [*IMPOSSIBLE_IDS, pytest.param(new_run_id(), id="unknown")])
 async def test_what_is_not_there_cannot_be_cancelled(
     gateway: httpx.AsyncClient, run_id: str
 ) -> None:

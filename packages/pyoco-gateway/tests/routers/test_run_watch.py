@@ -216,7 +216,9 @@ async def test_a_record_of_somebody_elses_making_does_not_end_a_stream(
         assert [event.status for event in await stream.rest()] == ["COMPLETED"]
 
 
-@pytest.mark.parametrize("run_id", [new_run_id(), "*", ">", "a.b", "watch"])
+@pytest.mark.parametrize(
+    "run_id", [pytest.param(new_run_id(), id="unknown"), "*", ">", "a.b", "watch"]
+)
 async def test_a_run_that_is_not_there_is_not_found(
     gateway: httpx.AsyncClient, run_id: str
 ) -> None:
