@@ -1,6 +1,6 @@
 """Workers die, freeze and stop; the runs they had come to one end, and to one only."""
 
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 import psutil
