@@ -47,6 +47,7 @@ def test_the_banner_names_addresses_and_the_next_command() -> None:
 
     assert "ready (1.2 s)" in text
     assert f"curl {URL}/runs" in text
+    assert f"curl -N {URL}/runs/<run_id>/watch" in text
     assert f"pyoco-client --server {URL} submit --flow-name hello" in text
     assert "nats://127.0.0.1:4223" in text
     assert ".pyoco/dev" in text

@@ -46,10 +46,14 @@ async def test_the_page_needs_nothing_but_itself(gateway: httpx.AsyncClient) -> 
 
 
 async def test_every_link_of_the_page_leads_somewhere(gateway: httpx.AsyncClient) -> None:
-    links = re.findall('href="([^"]+)"', (await gateway.get("/")).text)
+    english, japanese = [
+        re.findall('href="([^"]+)"', (await gateway.get("/", headers=asked)).text)
+        for asked in ({"Accept-Language": "en"}, {"Accept-Language": "ja"})
+    ]
 
-    assert links
-    for link in links:
+    assert english == japanese
+    assert {"/runs", "/workers", "/queues", "/dlq", "/metrics"} <= set(english)
+    for link in english:
         assert (await gateway.get(link)).status_code == 200
 
 

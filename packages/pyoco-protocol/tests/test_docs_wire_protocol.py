@@ -120,8 +120,10 @@ def test_the_consumer_is_the_one_that_is_created() -> None:
 
 
 def test_the_hints_are_those_that_are_listened_to() -> None:
+    ping = subjects.worker_ping("w").removesuffix(b"w".hex())
     assert [row["subject"] for row in tables_in(PAGE)["Hints"]] == [
-        subjects.cancel_hint("<run_id>")
+        subjects.cancel_hint("<run_id>"),
+        f"{ping}<worker_id>",
     ]
 
 

@@ -98,7 +98,10 @@ or with curl:
   curl {url}/runs -H 'Content-Type: application/json' \\
        -d '{{"flow_name": "hello", "params": {{"name": "Pyoco"}}}}'
   curl '{url}/runs/<run_id>?include=records'
+  curl -N {url}/runs/<run_id>/watch
   curl -X POST {url}/runs/<run_id>/cancel
+
+Look at everything in a browser, beginning at {url}/
 
 Ctrl-C stops everything.
 """

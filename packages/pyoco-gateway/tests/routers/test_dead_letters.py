@@ -124,6 +124,7 @@ async def test_a_query_that_makes_no_sense_is_refused_by_name(gateway: httpx.Asy
         ("cursor", ""),
         ("cursor", "7-00000000"),
         ("cursor", "f" * 40),
+        ("runid", "7"),
     ):
         answer = await gateway.get("/dlq", params={parameter: value})
         assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0017")

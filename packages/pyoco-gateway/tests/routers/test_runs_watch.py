@@ -200,6 +200,7 @@ async def test_heartbeats_come_all_the_time(
         ({"status": ["RUNNING", "SLEEPING"]}, "status.1"),
         ({"timeout_sec": 601}, "timeout_sec"),
         ({"last": "yesterday"}, "last-event-id"),
+        ({"state": "FAILED"}, "state: is not a parameter; there are flow, status, tag"),
     ],
 )
 async def test_what_cannot_be_understood_is_refused_and_named(
@@ -209,3 +210,17 @@ async def test_what_cannot_be_understood_is_refused_and_named(
 
     assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0017")
     assert place in answer.json()["detail"].lower()
+
+
+async def test_who_cannot_be_told_of_all_runs_yet_hears_when_to_come_back(
+    gateway: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def still_reading(_: run_hub.RunHub, *, within_sec: float) -> bool:
+        return within_sec < 0
+
+    monkeypatch.setattr(run_hub.RunHub, "is_caught_up", still_reading)
+
+    answer = await answer_to(gateway, PATH)
+
+    assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0123")
+    assert answer.headers["Retry-After"] == "2"

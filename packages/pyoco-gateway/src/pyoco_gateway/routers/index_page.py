@@ -22,20 +22,36 @@ _HEADERS: Final = {
 
 _WORDS: Final[Mapping[Language, Mapping[str, str]]] = {
     "en": {
-        "intro": "This gateway takes runs of Pyoco flows over HTTP.",
+        "intro": "This gateway takes runs of Pyoco flows over HTTP and shows what becomes of them.",
         "links": "Links",
-        "health": "whether this gateway serves",
-        "openapi": "the HTTP API, as OpenAPI",
+        "/runs": "the runs that changed last",
+        "/runs?status=FAILED": "those that failed",
+        "/runs/counts": "how many runs there are, by status",
+        "/workers": "who works, and at what",
+        "/queues": "what waits, and who could take it",
+        "/dlq": "dead letters: jobs that could not be done",
+        "/metrics": "all of it as numbers, for Prometheus",
+        "/health?verbose=1": "how this gateway and its broker are",
+        "/openapi.json": "the HTTP API, as OpenAPI",
         "submit": "Submit a run",
         "read": "Look at it, with the run_id of the answer",
+        "logs": "Read what it prints, as it prints it",
     },
     "ja": {
-        "intro": "このゲートウェイはPyoco flowのrunをHTTPで受け付けます。",
+        "intro": "このゲートウェイはPyoco flowのrunをHTTPで受け付け、その経過と結果を示します。",
         "links": "リンク",
-        "health": "ゲートウェイの稼働状態",
-        "openapi": "HTTP APIの定義（OpenAPI）",
+        "/runs": "最近変化したrun",
+        "/runs?status=FAILED": "失敗したrun",
+        "/runs/counts": "状態ごとのrunの件数",
+        "/workers": "workerとその状況",
+        "/queues": "待機中のジョブと、担当できるworker",
+        "/dlq": "dead letter（実行できなかったジョブ）",
+        "/metrics": "Prometheus形式のメトリクス",
+        "/health?verbose=1": "ゲートウェイとbrokerの状態",
+        "/openapi.json": "HTTP APIの定義（OpenAPI）",
         "submit": "runを投入する",
         "read": "応答のrun_idで状態を参照する",
+        "logs": "出力を実行中から読む",
     },
 }
 
@@ -60,6 +76,12 @@ def _page(language: Language, base_url: str) -> str:
     words = {key: escape(text) for key, text in _WORDS[language].items()}
     body = '{"flow_name": "hello"}'
     submit = f"curl {base_url}/runs -H 'Content-Type: application/json' -d '{body}'"
+    links = "\n".join(
+        f'<li><a href="{path}">{path}</a>: {what}</li>'
+        for path, what in words.items()
+        if path.startswith("/")
+    )
+    # Commands stand in `code`, which a narrow window wraps; `pre` would push the page sideways.
     return f"""<!doctype html>
 <html lang="{language}">
 <head>
@@ -72,13 +94,14 @@ def _page(language: Language, base_url: str) -> str:
 <p>{words["intro"]}</p>
 <h2>{words["links"]}</h2>
 <ul>
-<li><a href="/health">/health</a>: {words["health"]}</li>
-<li><a href="/openapi.json">/openapi.json</a>: {words["openapi"]}</li>
+{links}
 </ul>
 <h2>{words["submit"]}</h2>
-<pre>{escape(submit)}</pre>
+<p><code>{escape(submit)}</code></p>
 <h2>{words["read"]}</h2>
-<pre>{escape(f"curl {base_url}/runs/<run_id>")}</pre>
+<p><code>{escape(f"curl {base_url}/runs/<run_id>")}</code></p>
+<h2>{words["logs"]}</h2>
+<p><code>{escape(f"curl -N '{base_url}/runs/<run_id>/logs?follow=1'")}</code></p>
 </body>
 </html>
 """

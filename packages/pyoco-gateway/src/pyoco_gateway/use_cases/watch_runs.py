@@ -9,11 +9,12 @@ from pyoco_gateway.read_model.run_filter import RunFilter
 from pyoco_gateway.read_model.run_hub import RunHub
 from pyoco_gateway.read_model.wakeup import Wakeup
 from pyoco_protocol.jetstream.connection import Broker
-from pyoco_protocol.problems import BrokerUnavailableError
+from pyoco_protocol.problems import ListNotReadyError
 
 # A browser that is answered 503 does not come back; those of a gateway that was restarted come
 # all at once, while it still reads.
 _CATCH_UP_SEC: Final = 5.0
+_RETRY_AFTER_SEC: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +29,12 @@ class WatchRuns:
     ) -> RunsEvents:
         """Return what to tell after the revision `after`; `held` keeps the watch.
 
-        Raises BrokerUnavailableError where nothing could be told now.
+        Raises BrokerUnavailableError where nothing could be told now, and ListNotReadyError where
+        the runs are still being read.
         """
         self.broker.require_up()
         if not await self.hub.is_caught_up(within_sec=_CATCH_UP_SEC):
-            raise BrokerUnavailableError("the runs are still being read")
+            raise ListNotReadyError(_RETRY_AFTER_SEC)
         wakeup = Wakeup()
         watched = held.enter_context(self.hub.watching_all(wanted, wakeup, after=after))
         return RunsEvents(watched, wakeup)

@@ -426,10 +426,10 @@ GROUPS: Final[tuple[type[PyocoSettings], ...]] = (
     ConsumerSettings,
     DlqSettings,
     SnapshotSettings,
+    WatchSettings,
     WorkerSettings,
     WheelSettings,
     DashboardSettings,
     LogSettings,
     DotenvSettings,
-    WatchSettings,
 )
