@@ -8,6 +8,10 @@ async def test_a_method_that_a_path_does_not_take_is_refused(gateway: httpx.Asyn
         ("PUT", "/runs/7d0c1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4", "DELETE, GET"),
         ("PATCH", "/runs/x/tasks", "GET"),
         ("OPTIONS", "/dlq/7", "DELETE, GET"),
+        # Spelled out, so they are no ids of runs.
+        ("DELETE", "/runs/watch", "GET"),
+        ("DELETE", "/runs/counts", "GET"),
+        ("GET", "/runs/yaml", "POST"),
         # Spelled out, so it is no dead letter.
         ("GET", "/dlq/redrive", "POST"),
         ("DELETE", "/dlq/redrive", "POST"),

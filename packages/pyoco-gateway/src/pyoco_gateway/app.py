@@ -62,6 +62,7 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
     )
     routers = (
         # Before single runs, or `watch`, `counts` and `yaml` would be taken for the ids of some.
+        run_watch.lists,
         run_watch.router,
         run_lists.router,
         workflows.router,

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
+from pyoco_gateway.event_streams.event_stream import EventStream
 from pyoco_protocol.problems import Problem
 
 _DEFINITION: Final = "#/$defs/"
@@ -31,6 +32,20 @@ def _resolved(schema: Any, definitions: dict[str, Any]) -> Any:
     if named in definitions:
         return _resolved(definitions[named], definitions)
     return {key: _resolved(value, definitions) for key, value in schema.items()}
+
+
+def event_stream(*events: str) -> dict[str, Any]:
+    """Return the content of an answer that is a stream: what each of its events looks like."""
+    event = {
+        "type": "object",
+        "required": ["event", "data"],
+        "properties": {
+            "event": {"enum": [*events, "heartbeat", "goodbye"]},
+            "data": {"type": "string", "contentMediaType": "application/json"},
+            "id": {"type": "string", "description": "To go on after it, as `Last-Event-ID`."},
+        },
+    }
+    return {EventStream.media_type: {"schema": event}}
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from pyoco_gateway.event_streams.event_stream import MAX_STREAM_SEC, EventStream
 from pyoco_gateway.event_streams.log_events import LogEvents
 from pyoco_gateway.event_streams.stream_limits import take_slot
-from pyoco_gateway.routers.documented import problems
+from pyoco_gateway.routers.documented import event_stream, problems
 from pyoco_gateway.use_cases.read_logs import (
     ATTEMPT_PATTERN,
     CURSOR_PATTERN,
@@ -33,7 +33,7 @@ _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
     200: {
         "model": RunLogPage,
         "description": "A page of lines, or with `follow` the lines as they come.",
-        "content": {EventStream.media_type: {"schema": {"type": "string"}}},
+        "content": event_stream("log", "end"),
     }
 }
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response
@@ -10,7 +10,7 @@ from starlette.responses import Response
 from pyoco_gateway.event_streams.event_stream import MAX_STREAM_SEC, EventStream
 from pyoco_gateway.event_streams.stream_limits import take_slot
 from pyoco_gateway.read_model.run_filter import RunFilter
-from pyoco_gateway.routers.documented import problems
+from pyoco_gateway.routers.documented import event_stream, problems
 from pyoco_gateway.routers.list_queries import ListRoute
 from pyoco_gateway.routers.runs import Include
 from pyoco_gateway.use_cases.watch_run import Resumption, WatchRun
@@ -18,25 +18,11 @@ from pyoco_gateway.use_cases.watch_runs import WatchRuns
 from pyoco_protocol.run_lifecycle import RunStatus
 
 router = APIRouter(tags=["runs"])
-_list_router = APIRouter(route_class=ListRoute)
+lists = APIRouter(tags=["runs"], route_class=ListRoute)
 
 # One more digit than any revision has.
 _MAX_REVISION_DIGITS: Final = 20
 _LATEST_SEC: Final = 100_000_000_000
-
-
-def _stream(description: str, *events: str) -> dict[str, Any]:
-    """Return what the API description says of a stream: what each of its events looks like."""
-    event = {
-        "type": "object",
-        "required": ["event", "data"],
-        "properties": {
-            "event": {"enum": [*events, "heartbeat", "goodbye"]},
-            "data": {"type": "string", "contentMediaType": "application/json"},
-            "id": {"type": "string", "description": "The revision; `Last-Event-ID` resumes."},
-        },
-    }
-    return {"description": description, "content": {EventStream.media_type: {"schema": event}}}
 
 
 TimeoutSec = Annotated[
@@ -57,11 +43,14 @@ LastEventId = Annotated[
 ]
 
 
-@_list_router.get(
+@lists.get(
     "/runs/watch",
     response_class=Response,
     responses={
-        200: _stream("The runs, as they change.", "ready", "snapshot", "gone", "reset"),
+        200: {
+            "description": "The runs, as they change.",
+            "content": event_stream("ready", "snapshot", "gone", "reset"),
+        },
         **problems(422, 429, 503),
     },
 )
@@ -92,14 +81,14 @@ async def get_runs_watch(
         return EventStream(events, timeout_sec, held.pop_all())
 
 
-router.include_router(_list_router)
-
-
 @router.get(
     "/runs/{run_id}/watch",
     response_class=Response,
     responses={
-        200: _stream("The run, as it changes, until it is over.", "snapshot", "gone"),
+        200: {
+            "description": "The run, as it changes, until it is over.",
+            "content": event_stream("snapshot", "gone"),
+        },
         204: {"description": "The run is over, and the client has seen its end."},
         **problems(404, 422, 429, 503),
     },
