@@ -12,6 +12,7 @@ async def test_a_method_that_a_path_does_not_take_is_refused(gateway: httpx.Asyn
         ("DELETE", "/runs/watch", "GET"),
         ("DELETE", "/runs/counts", "GET"),
         ("DELETE", "/runs/yaml", "POST"),
+        ("GET", "/runs/yaml", "POST"),
         ("GET", "/dlq/redrive", "POST"),
         ("DELETE", "/dlq/redrive", "POST"),
         ("GET", "/dlq/7/redrive", "POST"),

@@ -25,8 +25,10 @@ class AllowedMethods:
         methods: dict[str, set[str]] = defaultdict(set)
         for router in routers:
             for route in router.routes:
-                if isinstance(route, Route):
-                    methods[route.path] |= route.methods or set()
+                if not isinstance(route, Route):
+                    # Passed over, its paths would be taken for others'.
+                    raise TypeError(f"{route!r} is no plain route")
+                methods[route.path] |= route.methods or set()
         self._spelled_out = {path: found for path, found in methods.items() if "{" not in path}
         self._patterns: list[tuple[re.Pattern[str], set[str]]] = [
             (compile_path(path)[0], found) for path, found in methods.items() if "{" in path

@@ -433,6 +433,16 @@ async def test_followers_count_as_streams_and_are_limited_like_others(
     assert (refused.status_code, refused.json()["err_id"]) == (429, "ERR-PYOCO-0104")
 
 
+async def test_those_who_leave_as_soon_as_they_came_harm_nobody(
+    gateway: httpx.AsyncClient, printer: Printer
+) -> None:
+    for _ in range(20):
+        async with following(gateway) as events:
+            assert (await anext(events))[0] == "heartbeat"
+        # Within the time in which the broker is asked.
+        assert (await gateway.get(f"/runs/{RUN}")).status_code == 200
+
+
 async def test_a_run_that_is_deleted_is_followed_no_longer(
     gateway: httpx.AsyncClient, printer: Printer
 ) -> None:

@@ -1,5 +1,7 @@
 """What runs print, in the stream of a real broker."""
 
+import anyio
+import anyio.lowlevel
 import pytest
 
 from pyoco_protocol.ids import new_run_id
@@ -85,3 +87,19 @@ async def test_new_chunks_are_heard_of_while_one_listens(logs: LogStore) -> None
     async with logs.hearing(run_id, lambda: heard.append(2)):
         await logs.put(chunk(run_id, 2))
         await eventually(lambda: heard, [1, 2])
+
+
+async def test_who_gives_up_listening_leaves_the_connection_as_it_was(
+    broker: Broker, logs: LogStore
+) -> None:
+    async def listen() -> None:
+        async with logs.hearing(new_run_id(), lambda: None):
+            await anyio.sleep_forever()
+
+    for turns in range(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(listen)
+            for _ in range(turns):
+                await anyio.lowlevel.checkpoint()
+            tasks.cancel_scope.cancel()
+        assert await logs.next(new_run_id(), 1) is None

@@ -9,12 +9,12 @@ from nats.aio.msg import Msg
 
 from pyoco_protocol import subjects
 from pyoco_protocol.jetstream.connection import Broker
+from pyoco_protocol.jetstream.requests import until_known
 
 _log = logging.getLogger(__name__)
 
 # A live worker answers at once; this is for one that is busy.
 _PING_SEC: Final = 0.5
-_FLUSH_SEC: Final = 2
 
 
 async def announce_cancel(broker: Broker, run_id: str) -> None:
@@ -32,7 +32,7 @@ async def hear_cancels(broker: Broker, on_cancel: Callable[[str], None]) -> None
         on_cancel(subjects.run_of_cancel_hint(message.subject))
 
     await broker.client.subscribe(subjects.ALL_CANCEL_HINTS, cb=hear)
-    await _until_known(broker)
+    await until_known(broker.client)
 
 
 async def living_instance(broker: Broker, worker_id: str) -> str | None:
@@ -51,13 +51,4 @@ async def answer_for(broker: Broker, worker_id: str, instance_id: str) -> None:
         await message.respond(instance_id.encode())
 
     await broker.client.subscribe(subjects.worker_ping(worker_id), cb=answer)
-    await _until_known(broker)
-
-
-async def _until_known(broker: Broker) -> None:
-    """Return when the server knows of our subscription: until then others speak to nobody."""
-    try:
-        await broker.client.flush(timeout=_FLUSH_SEC)
-    except (nats.errors.Error, TimeoutError, OSError) as error:
-        # It is told again with the next connect.
-        _log.debug("subscription not confirmed", extra={"reason": str(error)})
+    await until_known(broker.client)

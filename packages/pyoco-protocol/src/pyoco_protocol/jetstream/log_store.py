@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from pyoco_protocol import subjects
 from pyoco_protocol.jetstream.connection import Broker
-from pyoco_protocol.jetstream.requests import RefusedError, ask
+from pyoco_protocol.jetstream.requests import RefusedError, ask, until_known
 from pyoco_protocol.run_logs import LogChunk
 from pyoco_protocol.subjects import Names
 
@@ -22,7 +22,6 @@ _log = logging.getLogger(__name__)
 
 _API: Final = "$JS.API"
 _NO_MESSAGE: Final = 10037
-_FLUSH_SEC: Final = 2
 # What travels around a chunk.
 _HEADER_BYTES: Final = 512
 
@@ -96,11 +95,10 @@ class LogStore:
         client, subscription = self._broker.client, None
         try:
             subscription = await client.subscribe(self._names.run_log(run_id), cb=hear)
-            # Until the server knows of it, others speak to nobody.
-            await client.flush(timeout=_FLUSH_SEC)
-        except (nats.errors.Error, TimeoutError, OSError) as error:
-            _log.debug("subscription not confirmed", extra={"reason": str(error)})
+        except (nats.errors.Error, OSError) as error:
+            _log.debug("not subscribed", extra={"reason": str(error)})
         try:
+            await until_known(client)
             yield
         finally:
             try:

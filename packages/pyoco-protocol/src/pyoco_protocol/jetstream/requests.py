@@ -1,6 +1,7 @@
 """One request to JetStream, and the three ways it can end."""
 
 import json
+import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -9,9 +10,12 @@ from nats.aio.client import Client
 
 from pyoco_protocol.problems import BrokerUnavailableError
 
+_log = logging.getLogger(__name__)
+
 # Longer than a leader election of a small cluster usually takes to be noticed, shorter than
 # what a person waits for an answer.
 REQUEST_TIMEOUT_SEC: Final = 5.0
+_KNOWN_SEC: Final = 2.0
 
 _WRONG_LAST_SEQUENCE: Final = frozenset({10071, 10164})
 _NO_STREAM: Final = 10059
@@ -80,3 +84,19 @@ async def ask(
             str(refusal.get("description", "refused")),
         )
     return answer
+
+
+async def until_known(client: Client) -> None:
+    """Return when the server knows of our subscriptions: until then others speak to nobody.
+
+    Not by `client.flush`: where its caller gives up, or the server is late, the answer that
+    comes after that ends the reading of the connection, for all who use it.
+    """
+    try:
+        await client.request(client.new_inbox(), timeout=_KNOWN_SEC)
+    except nats.errors.NoRespondersError:
+        # What we hoped for: the server has come this far.
+        return
+    except (nats.errors.Error, TimeoutError, OSError) as error:
+        # They are told again with the next connect.
+        _log.debug("subscriptions not confirmed", extra={"reason": str(error)})
