@@ -59,3 +59,16 @@ def test_a_hidden_module_cannot_be_imported(tmp_path: Path) -> None:
     assert "1 failed" in printed
     printed = pytest_output(tmp_path, importing.format("json"), "--without", "nats")
     assert "1 passed" in printed
+
+
+LOGS_A_SURROGATE = """
+import logging
+
+def test_it():
+    logging.getLogger("odd").warning("\\ud800")
+"""
+
+
+def test_tests_that_run_side_by_side_may_log_any_text(tmp_path: Path) -> None:
+    printed = pytest_output(tmp_path, LOGS_A_SURROGATE, "-n", "2")
+    assert "1 passed" in printed

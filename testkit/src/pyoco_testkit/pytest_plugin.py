@@ -81,7 +81,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     RECENT.clear()
 
 
-@pytest.hookimpl(wrapper=True)
+# Around all others, so that nothing is added behind it.
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
@@ -91,4 +92,11 @@ def pytest_runtest_makereport(
         for process in RECENT:
             if tail := process.log_tail():
                 report.sections.append((f"log of {process.name}", tail))
+    # Tests log whatever text there is. A report that is not UTF-8 does not reach the process
+    # that prints it, and takes all that follows with it.
+    report.sections = [(name, _encodable(text)) for name, text in report.sections]
     return report
+
+
+def _encodable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
