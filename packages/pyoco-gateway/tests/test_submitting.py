@@ -30,7 +30,7 @@ async def test_a_submitted_run_is_stored_and_queued_once(
     assert record["submitted_at"] == record["updated_at"] == record["heartbeat_at"]
     (job,) = await store.jobs()
     assert job.subject == "pyoco.work.default"
-    assert job.headers["Nats-Msg-Id"] == run_id
+    assert job.headers["Nats-Msg-Id"] == f"{run_id}:{record['submitted_at']}"
     assert job.headers["Nats-Expected-Stream"] == "PYOCO_WORK"
     # All that the record says, so that the run can be claimed without reading it.
     beside = {name: job.body.pop(name) for name in ("record", "record_revision")}

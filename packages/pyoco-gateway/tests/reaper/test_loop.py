@@ -250,7 +250,7 @@ async def test_a_run_that_is_not_surely_queued_is_published_again_once(
             lambda found: found.snapshot.queued_again_at is not None,
         )
     (job,) = await store.jobs()
-    assert job.headers["Nats-Msg-Id"] == run.run_id
+    assert job.headers["Nats-Msg-Id"] == f"{run.run_id}:{run.submitted_at}"
     assert job.body == {
         "run_id": run.run_id,
         "flow_name": "hello",

@@ -115,3 +115,21 @@ async def test_what_belongs_to_a_deleted_run_goes_with_it(
     assert told == [(run_id, "gpu")]
     assert await store.runs() == {}
     assert "something of a deleted run is left" in caplog.messages
+
+
+async def test_a_key_whose_run_was_deleted_stands_for_a_new_one_that_is_queued(
+    gateway: httpx.AsyncClient, store: Any
+) -> None:
+    async def submit() -> httpx.Response:
+        headers = {"X-Idempotency-Key": "again"}
+        return await gateway.post("/runs", json={"flow_name": "hello"}, headers=headers)
+
+    run_id = (await submit()).json()["run_id"]
+    # A worker has done it, and all is deleted before the broker forgets the id of the first job.
+    await store.js.purge_stream("PYOCO_WORK")
+    await put_run(store, run_id=run_id)
+    assert (await gateway.delete(f"/runs/{run_id}")).status_code == 204
+    again = await submit()
+    assert (again.status_code, again.json()["run_id"]) == (200, run_id)
+    assert "Idempotency-Replayed" not in again.headers
+    assert [job.body["run_id"] for job in await store.jobs()] == [run_id]

@@ -224,3 +224,13 @@ async def test_who_cannot_be_told_of_all_runs_yet_hears_when_to_come_back(
 
     assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0123")
     assert answer.headers["Retry-After"] == "2"
+
+
+@pytest.mark.parametrize("path", ["/runs/watch", "/dlq"])
+async def test_a_query_with_a_typing_error_is_refused_rather_than_show_everything(
+    gateway: httpx.AsyncClient, path: str
+) -> None:
+    for query, fault in (("tga=gpu", "tga: is not a"), ("tag=a&tag=b", "tag: is given more than")):
+        answer = await gateway.get(f"{path}?{query}")
+        assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0017")
+        assert answer.json()["detail"].startswith(fault)

@@ -14,6 +14,15 @@ MAX_TAGS: Final = 32
 _SAID_BY_JOB: Final = {"run_id", "flow_name", "tag", "tags", "params", "submitted_at"}
 
 
+def job_message_id(run: RunSnapshot) -> str:
+    """Return what makes a repeat the same message: the run, and when it was submitted.
+
+    An id may come again: a run that was deleted can be submitted anew with its key. Its job must
+    not be taken for that of the one before.
+    """
+    return run.run_id if run.submitted_at is None else f"{run.run_id}:{run.submitted_at!r}"
+
+
 class RunJob(WireModel):
     """A run that waits for a worker; travels on `Names.work(tag)`."""
 

@@ -1,5 +1,6 @@
 """What runs print, as it travels and rests in the stream of run logs."""
 
+import hashlib
 from typing import Literal
 
 from pydantic import Field
@@ -33,7 +34,9 @@ class LogChunk(WireModel):
     @property
     def message_id(self) -> str:
         """What makes a repeat the same message."""
-        return f"{self.run_id}:{self.attempt}:{self.n}"
+        # With what it says: a run that was deleted may come again under its id.
+        digest = hashlib.sha256(self.to_bytes()).hexdigest()[:16]
+        return f"{self.run_id}:{self.attempt}:{self.n}:{digest}"
 
     def to_bytes(self) -> bytes:
         """Return the stored form; what is not known is left out."""

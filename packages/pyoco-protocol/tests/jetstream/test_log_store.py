@@ -51,6 +51,14 @@ async def test_a_chunk_that_is_sent_twice_is_there_once(logs: LogStore) -> None:
     assert await chunks_of(logs, run_id) == [chunk(run_id)]
 
 
+async def test_a_run_that_comes_again_under_its_id_has_its_own_chunks(logs: LogStore) -> None:
+    run_id = new_run_id()
+    await logs.put(chunk(run_id, text="before"))
+    await logs.purge(run_id)
+    await logs.put(chunk(run_id, text="after"))
+    assert await chunks_of(logs, run_id) == [chunk(run_id, text="after")]
+
+
 async def test_what_is_no_chunk_is_told_and_hides_no_other(logs: LogStore, broker: Broker) -> None:
     run_id = new_run_id()
     await logs.put(chunk(run_id, 0))

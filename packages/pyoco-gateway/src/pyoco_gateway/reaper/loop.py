@@ -18,6 +18,7 @@ from pyoco_gateway.run_jobs import RunJobs
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.requests import RefusedError
 from pyoco_protocol.jetstream.run_store import ConflictError, RunStore, StoredRun
+from pyoco_protocol.jobs import job_message_id
 from pyoco_protocol.logs import error_fields
 from pyoco_protocol.problems import (
     BrokerUnavailableError,
@@ -122,7 +123,7 @@ class Reaper:
         if self.is_confirmed(run):
             return False
         job = await self.jobs.make(run)
-        await self.queue.publish(run.run_id, job.tag, job.to_bytes())
+        await self.queue.publish(job_message_id(run), job.tag, job.to_bytes())
         self.on_queued(run.run_id)
         # After the publish: a crash in between publishes once more, which is harmless; the other
         # way round it would leave a run that nobody ever queues.

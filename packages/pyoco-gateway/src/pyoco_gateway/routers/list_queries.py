@@ -1,35 +1,33 @@
 """Lists: what is wrong with a query is told under the id that all lists share."""
 
-from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from collections import Counter
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final, get_origin
 
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 
 from pyoco_gateway.error_responses import invalid_request
+from pyoco_gateway.shortening import shortened
 from pyoco_protocol.problems import ListQueryError
 
-# What was sent is quoted, and not at any length.
-_MAX_NAME_CHARS: Final = 40
+_MAX_FAULTS: Final = 10
 
 
 class ListRoute(APIRoute):
     """A route whose query, where it cannot be understood, is answered with ListQueryError.
 
-    So is a parameter that is not known: a filter with a typing error would let everything in.
+    That goes for a parameter that is not known, too: a filter with a typing error would list
+    everything.
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the handler, with its failures named."""
         handle = super().get_route_handler()
-        known = sorted(parameter.alias for parameter in self.dependant.query_params)
 
         async def handle_list(request: Request) -> Response:
-            for name in request.query_params:
-                if name not in known:
-                    what = f"is not a parameter; there are {', '.join(known)}"
-                    raise ListQueryError([(name[:_MAX_NAME_CHARS], what)])
+            self._refuse_strangers(request)
             try:
                 return await handle(request)
             except RequestValidationError as error:
@@ -38,3 +36,23 @@ class ListRoute(APIRoute):
                 raise ListQueryError(invalid_request(faults, root="query").faults) from None
 
         return handle_list
+
+    def _refuse_strangers(self, request: Request) -> None:
+        given = Counter(name for name, _ in request.query_params.multi_items())
+        known = {field.alias: field for field in self.dependant.query_params}
+        faults = [
+            (shortened(name), f"is not a parameter; there are {', '.join(sorted(known))}")
+            for name in given
+            if name not in known
+        ]
+        faults += [
+            (name, "is given more than once")
+            for name, times in given.items()
+            if times > 1 and name in known and not _is_repeatable(known[name].field_info.annotation)
+        ]
+        if faults:
+            raise ListQueryError(faults[:_MAX_FAULTS])
+
+
+def _is_repeatable(annotation: Any) -> bool:
+    return get_origin(annotation) is Sequence

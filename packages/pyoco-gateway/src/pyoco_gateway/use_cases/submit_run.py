@@ -16,7 +16,7 @@ from pyoco_protocol.http_bodies import RunSubmission
 from pyoco_protocol.ids import idempotent_run_id, new_instance_id, new_run_id
 from pyoco_protocol.jetstream.requests import RefusedError, UnknownOutcomeError
 from pyoco_protocol.jetstream.run_store import ConflictError, Revision, RunStore
-from pyoco_protocol.jobs import RunJob
+from pyoco_protocol.jobs import RunJob, job_message_id
 from pyoco_protocol.logs import error_fields
 from pyoco_protocol.problems import (
     CATALOGUE,
@@ -199,7 +199,7 @@ class SubmitRun:
                 await self.store.replace(kept, stored.revision)
             except ConflictError:
                 return await self._found_again(run, job)
-            await self.queue.publish(run.run_id, job.tag, job.to_bytes())
+            await self.queue.publish(job_message_id(stored.snapshot), job.tag, job.to_bytes())
         self.unconfirmed.discard(run.run_id)
         return stored.snapshot
 
@@ -244,7 +244,7 @@ class SubmitRun:
 
     async def _publish(self, run: RunSnapshot, job: RunJob, revision: Revision) -> None:
         try:
-            await self.queue.publish(run.run_id, job.tag, job.to_bytes())
+            await self.queue.publish(job_message_id(run), job.tag, job.to_bytes())
         except UnknownOutcomeError:
             raise
         except (RefusedError, BrokerUnavailableError):
