@@ -97,3 +97,22 @@ async def test_a_bucket_that_knows_no_retention_keeps_its_runs(
         assert await ttl_of(store, run_id) is None
         assert (await gateway.delete(f"/runs/{run_id}")).status_code == 204
         assert not await is_there(gateway, run_id)
+
+
+async def test_what_a_run_printed_goes_with_it_when_its_time_is_over(
+    gateway: httpx.AsyncClient, store: Any
+) -> None:
+    async def printed(run_id: str) -> bool:
+        wanted = f"pyoco.logs.{run_id}"
+        info = await store.js.stream_info("PYOCO_RUN_LOGS", subjects_filter=wanted)
+        return bool(info.state.subjects)
+
+    kept, gone = [await put_run(store, status="COMPLETED") for _ in range(2)]
+    for run_id in (kept, gone):
+        await store.js.publish(f"pyoco.logs.{run_id}", b"what it printed")
+    expiring = json.dumps(snapshot_json(run_id=gone, status="COMPLETED")).encode()
+    await store.js.publish(f"$KV.pyoco_runs.{gone}", expiring, headers={"Nats-TTL": "1s"})
+    assert await printed(gone)
+    await eventually(partial(printed, gone), False, 15)
+    assert not await is_there(gateway, gone)
+    assert await printed(kept)

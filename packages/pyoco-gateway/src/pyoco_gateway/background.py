@@ -15,6 +15,7 @@ from pyoco_gateway.job_queue import JobQueue
 from pyoco_gateway.preparation import Preparation
 from pyoco_gateway.read_model.assembly import ReadModel
 from pyoco_gateway.read_model.log_feeds import LogFeeds
+from pyoco_gateway.read_model.log_sweep import LogSweep
 from pyoco_gateway.read_model.run_index import RunIndex
 from pyoco_gateway.reaper.loop import Reaper
 from pyoco_gateway.reaper.parked import ParkedJobReaper
@@ -101,18 +102,19 @@ async def running(
         watch = watching(settings.watching, broker, store)
         async with desk as letters, anyio.create_task_group() as tasks:
             # Everybody who looks at all runs stands behind this one watch.
-            log_feeds = LogFeeds(logs)
+            log_feeds, log_sweep = LogFeeds(logs), LogSweep(logs)
             bucket = topology.names.runs_bucket
             read_model = ReadModel.of(
                 broker,
                 bucket,
                 index,
-                [in_sight, fleet.run_metrics, log_feeds, watch.hub],
+                [in_sight, fleet.run_metrics, log_feeds, log_sweep, watch.hub],
             )
             list_runs = ListRuns(
                 broker=broker, bucket=bucket, watch=read_model.watch, index=index, store=store
             )
             read_model.start(tasks)
+            tasks.start_soon(log_sweep.run)
             tasks.start_soon(reaper.run)
             tasks.start_soon(parked.run)
             tasks.start_soon(watch.run)

@@ -186,7 +186,8 @@ def differences_of(
 def stream_configs(topology: Topology) -> list[dict[str, Any]]:
     """Return the streams, and those behind the buckets, as we would create them."""
     streams = [_stream_config(stream) for stream in topology.streams]
-    return streams + [_bucket_config(bucket) for bucket in topology.buckets]
+    buckets = [_bucket_config(bucket) for bucket in topology.buckets]
+    return streams + buckets + [_object_bucket_config(each) for each in topology.object_buckets]
 
 
 def _stream_config(spec: StreamSpec) -> dict[str, Any]:
