@@ -100,54 +100,56 @@ async def running(
             max_letters=settings.topology.dlq_max_msgs,
         )
         watch = watching(settings.watching, broker, store)
-        async with desk as letters, anyio.create_task_group() as tasks:
-            # Everybody who looks at all runs stands behind this one watch.
-            log_feeds, log_sweep = LogFeeds(logs), LogSweep(logs)
-            bucket = topology.names.runs_bucket
-            read_model = ReadModel.of(
-                broker,
-                bucket,
-                index,
-                [in_sight, fleet.run_metrics, log_feeds, log_sweep, watch.hub],
-            )
-            list_runs = ListRuns(
-                broker=broker, bucket=bucket, watch=read_model.watch, index=index, store=store
-            )
-            read_model.start(tasks)
-            tasks.start_soon(log_sweep.run)
-            tasks.start_soon(reaper.run)
-            tasks.start_soon(parked.run)
-            tasks.start_soon(watch.run)
-            fleet.start(tasks)
-            yield {
-                "submit_run": submit_run,
-                "read_run": ReadRun(store),
-                "read_logs": ReadLogs(ReadRun(store), logs),
-                "log_feeds": log_feeds,
-                "list_runs": list_runs,
-                "health_report": HealthReport(
-                    broker=broker,
-                    address=settings.broker.nats_address,
-                    topology=topology,
-                    index=index,
-                ),
-                "cancel_run": CancelRun(broker, store, retention_sec),
-                "metrics_page": fleet.page(
+        with desk as (letter_watch, letters):
+            async with anyio.create_task_group() as tasks:
+                # Everybody who looks at all runs stands behind this one watch.
+                log_feeds, log_sweep = LogFeeds(logs), LogSweep(logs)
+                bucket = topology.names.runs_bucket
+                read_model = ReadModel.of(
                     broker,
-                    registry,
-                    read_model=read_model,
-                    list_runs=list_runs,
-                    reaper=reaper,
-                    parked=parked,
-                    sse_clients=lambda: watch.limits.open,
-                ),
-                **fleet.state(),
-                "delete_run": DeleteRun(store, on_deleted=[lambda run: logs.purge(run.run_id)]),
-                **letters,
-                "check_workflow": check_workflow,
-                "submit_workflow": SubmitWorkflow(check_workflow, texts, submit_run),
-                "workflow_yaml_max_bytes": settings.snapshots.workflow_yaml_max_bytes,
-                **watch.state,
-                "page_language": None if language == "auto" else language,
-            }
-            tasks.cancel_scope.cancel()
+                    bucket,
+                    index,
+                    [in_sight, fleet.run_metrics, log_feeds, log_sweep, watch.hub],
+                )
+                list_runs = ListRuns(
+                    broker=broker, bucket=bucket, watch=read_model.watch, index=index, store=store
+                )
+                read_model.start(tasks)
+                tasks.start_soon(letter_watch.run)
+                tasks.start_soon(log_sweep.run)
+                tasks.start_soon(reaper.run)
+                tasks.start_soon(parked.run)
+                tasks.start_soon(watch.run)
+                fleet.start(tasks)
+                yield {
+                    "submit_run": submit_run,
+                    "read_run": ReadRun(store),
+                    "read_logs": ReadLogs(ReadRun(store), logs),
+                    "log_feeds": log_feeds,
+                    "list_runs": list_runs,
+                    "health_report": HealthReport(
+                        broker=broker,
+                        address=settings.broker.nats_address,
+                        topology=topology,
+                        index=index,
+                    ),
+                    "cancel_run": CancelRun(broker, store, retention_sec),
+                    "metrics_page": fleet.page(
+                        broker,
+                        registry,
+                        read_model=read_model,
+                        list_runs=list_runs,
+                        reaper=reaper,
+                        parked=parked,
+                        sse_clients=lambda: watch.limits.open,
+                    ),
+                    **fleet.state(),
+                    "delete_run": DeleteRun(store, on_deleted=[lambda run: logs.purge(run.run_id)]),
+                    **letters,
+                    "check_workflow": check_workflow,
+                    "submit_workflow": SubmitWorkflow(check_workflow, texts, submit_run),
+                    "workflow_yaml_max_bytes": settings.snapshots.workflow_yaml_max_bytes,
+                    **watch.state,
+                    "page_language": None if language == "auto" else language,
+                }
+                tasks.cancel_scope.cancel()

@@ -1,10 +1,8 @@
 """What the routes of dead letters need, put together."""
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import Any
-
-import anyio
 
 from pyoco_gateway.read_model.dead_letter_index import MAX_LETTERS, DeadLetterIndex
 from pyoco_gateway.use_cases.read_dead_letters import DeadLetters
@@ -18,8 +16,8 @@ from pyoco_protocol.jetstream.workflow_texts import WorkflowTexts
 from pyoco_protocol.subjects import Names
 
 
-@asynccontextmanager
-async def dead_letter_desk(
+@contextmanager
+def dead_letter_desk(
     broker: Broker,
     names: Names,
     store: RunStore,
@@ -27,15 +25,14 @@ async def dead_letter_desk(
     texts: WorkflowTexts,
     *,
     max_letters: int,
-) -> AsyncGenerator[dict[str, Any]]:
-    """Yield the use cases of dead letters, by the names that the routes know them by.
+) -> Iterator[tuple[StreamWatch, dict[str, Any]]]:
+    """Yield what follows the dead letters, to be run, and the use cases by their names in routes.
 
-    The dead letters are followed until the context is left.
+    Run among the rest: what waits for the broker when the gateway stops then waits at once, and
+    not one after the other.
     """
     with closing(DeadLetterIndex(max_letters or MAX_LETTERS)) as index:
         letters = DeadLetters(DeadLetterShelf(broker, names), index)
-        async with anyio.create_task_group() as tasks:
-            watch = StreamWatch(broker, names.dlq_stream, names.dlq(""), index)
-            tasks.start_soon(watch.run)
-            yield {"dead_letters": letters, "redrive": Redrive(letters, store, submit_run, texts)}
-            tasks.cancel_scope.cancel()
+        redrive = Redrive(letters, store, submit_run, texts)
+        watch = StreamWatch(broker, names.dlq_stream, names.dlq(""), index)
+        yield watch, {"dead_letters": letters, "redrive": redrive}
