@@ -22,6 +22,10 @@ from pyoco_gateway.app import create_app
 from pyoco_gateway.environment import gateway_settings
 from pyoco_gateway.server import bound_sockets, serving, url_of
 from pyoco_protocol.ids import new_run_id
+from pyoco_protocol.jetstream.connection import Broker, open_broker
+from pyoco_protocol.jetstream.ensure import ensure_topology
+from pyoco_protocol.settings import BrokerSettings, TopologySettings
+from pyoco_protocol.topology import wanted_topology
 from pyoco_testkit.eventually import eventually
 from pyoco_testkit.nats_server import NatsServer
 from pyoco_testkit.stack import free_port
@@ -207,4 +211,17 @@ async def gateway(nats_server: NatsServer) -> AsyncGenerator[httpx.AsyncClient]:
 async def store(nats_server: NatsServer) -> AsyncGenerator[Store]:
     """Give a look into the fresh broker."""
     async with store_at(nats_server.url) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def broker(nats_server: NatsServer) -> AsyncGenerator[Broker]:
+    """Give a connection to the fresh broker, with all that a deployment needs behind it."""
+
+    async def prepare(opened: Broker) -> None:
+        await ensure_topology(opened.client, wanted_topology(TopologySettings()))
+
+    settings = BrokerSettings(nats_url=nats_server.url)
+    async with open_broker(settings, name="tests", prepare=prepare) as opened:
+        await opened.wait_until_up()
         yield opened

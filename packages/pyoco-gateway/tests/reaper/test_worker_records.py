@@ -11,26 +11,11 @@ from pyoco_gateway.read_model.worker_directory import WorkerDirectory
 from pyoco_gateway.reaper.worker_records import WorkerRecordReaper
 from pyoco_protocol.jetstream.bucket import Bucket
 from pyoco_protocol.jetstream.bucket_watch import BucketWatch
-from pyoco_protocol.jetstream.connection import Broker, open_broker
-from pyoco_protocol.jetstream.ensure import ensure_topology
-from pyoco_protocol.settings import BrokerSettings, TopologySettings
-from pyoco_protocol.topology import wanted_topology
+from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.workers import WorkerRecord, WorkerState
 from pyoco_testkit.eventually import eventually
-from pyoco_testkit.nats_server import NatsServer
 
 DAY = 86_400.0
-
-
-@pytest.fixture
-async def broker(nats_server: NatsServer) -> AsyncGenerator[Broker]:
-    async def prepare(opened: Broker) -> None:
-        await ensure_topology(opened.client, wanted_topology(TopologySettings()))
-
-    settings = BrokerSettings(nats_url=nats_server.url)
-    async with open_broker(settings, name="tests", prepare=prepare) as opened:
-        await opened.wait_until_up()
-        yield opened
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """Pages of dead letters where the index and the stream do not agree."""
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
@@ -10,30 +10,15 @@ from pyoco_gateway.use_cases import read_dead_letters
 from pyoco_gateway.use_cases.read_dead_letters import DeadLetters
 from pyoco_protocol.dead_letters import DeadLetter
 from pyoco_protocol.jetstream.bucket_watch import Entry
-from pyoco_protocol.jetstream.connection import Broker, open_broker
+from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.dead_letter_box import DeadLetterBox
 from pyoco_protocol.jetstream.dead_letter_shelf import DeadLetterShelf
-from pyoco_protocol.jetstream.ensure import ensure_topology
 from pyoco_protocol.problems import BrokerUnavailableError
-from pyoco_protocol.settings import BrokerSettings, TopologySettings
 from pyoco_protocol.subjects import Names
-from pyoco_protocol.topology import wanted_topology
 from pyoco_testkit.builders import NOW
-from pyoco_testkit.nats_server import NatsServer
 
 EVERYTHING = LetterFilter()
 LETTER = DeadLetter(timestamp=NOW, reason="execution_error", tag="cpu")
-
-
-@pytest.fixture
-async def broker(nats_server: NatsServer) -> AsyncGenerator[Broker]:
-    async def prepare(opened: Broker) -> None:
-        await ensure_topology(opened.client, wanted_topology(TopologySettings()))
-
-    settings = BrokerSettings(nats_url=nats_server.url)
-    async with open_broker(settings, name="tests", prepare=prepare) as opened:
-        await opened.wait_until_up()
-        yield opened
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """Submissions under one key that meet each other, or trouble, at the worst moment."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 
 import anyio
 import pytest
@@ -9,8 +9,7 @@ from pyoco_gateway.job_queue import JobQueue
 from pyoco_gateway.use_cases.submit_run import IdempotencyKey, SubmitRun, Submitted
 from pyoco_protocol.http_bodies import RunSubmission
 from pyoco_protocol.ids import is_run_id
-from pyoco_protocol.jetstream.connection import Broker, open_broker
-from pyoco_protocol.jetstream.ensure import ensure_topology
+from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.requests import RefusedError, UnknownOutcomeError
 from pyoco_protocol.jetstream.run_store import RunStore
 from pyoco_protocol.problems import (
@@ -20,10 +19,7 @@ from pyoco_protocol.problems import (
     SubmitOutcomeUnknownError,
 )
 from pyoco_protocol.run_lifecycle import RunStatus
-from pyoco_protocol.settings import BrokerSettings, TopologySettings
 from pyoco_protocol.subjects import Names
-from pyoco_protocol.topology import wanted_topology
-from pyoco_testkit.nats_server import NatsServer
 
 NAMES = Names()
 SUBMISSION = RunSubmission(flow_name="hello", params={"b": 1, "a": [1.5, None]})
@@ -43,17 +39,6 @@ class TroubledQueue(JobQueue):
         if self.before:
             await self.before.pop(0)()
         await super().publish(message_id, tag, job)
-
-
-@pytest.fixture
-async def broker(nats_server: NatsServer) -> AsyncGenerator[Broker]:
-    async def prepare(opened: Broker) -> None:
-        await ensure_topology(opened.client, wanted_topology(TopologySettings()))
-
-    settings = BrokerSettings(nats_url=nats_server.url)
-    async with open_broker(settings, name="tests", prepare=prepare) as opened:
-        await opened.wait_until_up()
-        yield opened
 
 
 @pytest.fixture
