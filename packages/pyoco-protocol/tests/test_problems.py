@@ -48,6 +48,7 @@ from pyoco_protocol.problems import (
     RunNotFoundError,
     RunNotOverError,
     RunTimedOutError,
+    ScopeMissingError,
     SettingProblem,
     SettingsError,
     SnapshotTooLargeError,
@@ -71,7 +72,7 @@ from pyoco_protocol.problems import (
 
 RUN = "7d0c1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4"
 PUBLISHED = [f"{number:04}" for number in range(1, 25)]
-ADDED = [f"{number:04}" for number in (*range(101, 121), 123, 125)]
+ADDED = [f"{number:04}" for number in (*range(101, 121), 123, 125, 130)]
 JAPANESE = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
 
 # The message table of the published specification, word for word.
@@ -152,6 +153,7 @@ EXAMPLES: list[tuple[PyocoError, str, int]] = [
     (BodyTooLargeError(10), "0101", 413),
     (IdempotencyKeyReusedError(RUN), "0102", 409),
     (UnsupportedContentTypeError(None, ["application/json"]), "0103", 415),
+    (ScopeMissingError("ops"), "0130", 403),
     (TooManyRequestsError(3), "0104", 429),
     (DeadLetterNotFoundError("7"), "0105", 404),
     (RunNotOverError(RUN, "RUNNING"), "0118", 409),

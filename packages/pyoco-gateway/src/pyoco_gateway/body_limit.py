@@ -11,8 +11,8 @@ from pyoco_protocol.problems import BodyTooLargeError
 from pyoco_protocol.problems.base import TooLargeError
 
 # A caller that is still sending when the connection is closed may never see the answer. So what
-# is a little too large is read to its end, and thrown away.
-_LINGER_BYTES: Final = 8 * 1024 * 1024
+# is too large is read to its end and thrown away, for as long as that takes little time.
+_LINGER_BYTES: Final = 64 * 1024 * 1024
 _LINGER_SEC: Final = 2.0
 # What a form adds to its file: the other fields, and all their headers.
 FORM_BYTES: Final = 65_536

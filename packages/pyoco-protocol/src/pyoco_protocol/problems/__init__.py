@@ -7,8 +7,8 @@ from pyoco_protocol.problems.bodies import (
     Problem,
     language_from_accept,
 )
-from pyoco_protocol.problems.catalogue import (
-    CATALOGUE,
+from pyoco_protocol.problems.catalogue import CATALOGUE
+from pyoco_protocol.problems.entries import (
     CatalogueEntry,
     Language,
     Texts,
@@ -42,6 +42,7 @@ from pyoco_protocol.problems.requests import (
     RouteNotFoundError,
     RunNotFoundError,
     RunNotOverError,
+    ScopeMissingError,
     SubmitOutcomeUnknownError,
     TooManyRequestsError,
     UnsupportedContentTypeError,
@@ -112,6 +113,7 @@ __all__ = [
     "RunNotFoundError",
     "RunNotOverError",
     "RunTimedOutError",
+    "ScopeMissingError",
     "SettingProblem",
     "SettingsError",
     "SnapshotTooLargeError",

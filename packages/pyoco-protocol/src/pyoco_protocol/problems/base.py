@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from pydantic import JsonValue
 
-from pyoco_protocol.problems.catalogue import CatalogueEntry, Language, Texts
+from pyoco_protocol.problems.entries import CatalogueEntry, Language, Texts
 
 # Where a value stands (`params.n`, `limit`) and what is wrong with it.
 Faults = Sequence[tuple[str, str]]

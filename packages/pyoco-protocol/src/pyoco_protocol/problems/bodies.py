@@ -6,7 +6,7 @@ from typing import Final, NamedTuple, Self
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from pyoco_protocol.problems.base import PyocoError
-from pyoco_protocol.problems.catalogue import Language
+from pyoco_protocol.problems.entries import Language
 
 LANGUAGES: Final[tuple[Language, ...]] = ("en", "ja")
 _QUALITY: Final = re.compile(r"q=(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)", re.IGNORECASE)

@@ -127,6 +127,16 @@ class ApiKeyInvalidError(PyocoError):
         super().__init__("the API key is not valid")
 
 
+class ScopeMissingError(PyocoError):
+    """The API key is good, but not for this."""
+
+    entry = CATALOGUE["ERR-PYOCO-0130"]
+    status = HTTPStatus.FORBIDDEN
+
+    def __init__(self, scope: str) -> None:
+        super().__init__(f"this needs a key with the scope {scope}")
+
+
 class TooManyRequestsError(PyocoError):
     """The caller is over its rate."""
 

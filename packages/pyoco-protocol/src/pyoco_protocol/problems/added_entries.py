@@ -1,0 +1,222 @@
+"""Failures that the specification does not cover: from 0101 on."""
+
+from typing import Final
+
+from pyoco_protocol.problems.entries import entry, texts
+
+ADDED: Final = (
+    entry(
+        "0101",
+        texts("The request is too large", "リクエストが大きすぎます"),
+        texts(
+            "Send less: pass a reference (a URL, an object key) instead of the data. "
+            "Operators: PYOCO_MAX_PARAMS_BYTES sets the limit of params.",
+            "データの代わりに参照（URLやオブジェクトのキー）を渡して小さくしてください。"
+            "paramsの上限はPYOCO_MAX_PARAMS_BYTESで決まります。",
+        ),
+    ),
+    entry(
+        "0102",
+        texts(
+            "The idempotency key was used before with another request",
+            "冪等キーは別の内容のリクエストで使用済みです",
+        ),
+        texts(
+            "Use a new key for a new request; repeat a request with exactly the same body.",
+            "新しいリクエストには新しいキーを使い、再送では同じbodyを送ってください。",
+        ),
+        retryable=False,
+    ),
+    entry(
+        "0103",
+        texts("The content type is not supported", "Content-Typeに対応していません"),
+        texts(
+            "Send the body with one of the content types named in `detail`.",
+            "`detail` に示されたContent-Typeのいずれかで送ってください。",
+        ),
+    ),
+    entry(
+        "0104",
+        texts("Too many requests", "リクエストが多すぎます"),
+        texts(
+            "Wait as long as the Retry-After header says, then try again.",
+            "Retry-Afterヘッダーの秒数だけ待ってから再試行してください。",
+        ),
+    ),
+    entry(
+        "0105",
+        texts("The DLQ entry was not found", "DLQエントリが見つかりません"),
+        texts(
+            "Check the entry id. Old entries are dropped when the DLQ reaches its limits.",
+            "エントリのidを確認してください。DLQの上限に達すると古いものから削除されます。",
+        ),
+        retryable=False,
+    ),
+    entry(
+        "0106",
+        texts("An internal error occurred", "内部エラーが発生しました"),
+        texts(
+            "Try again; if it stays, give the operator the error_id: the log has the cause.",
+            "再試行し、続く場合はerror_idを運用者に伝えてください。原因はログにあります。",
+        ),
+    ),
+    entry(
+        "0107",
+        texts(
+            "It is not known whether the run was accepted",
+            "runが受理されたかどうか確認できませんでした",
+        ),
+        texts(
+            "The run may run or may not. Look it up by its run_id; do not resubmit blindly.",
+            "runは実行される場合もされない場合もあります。"
+            "run_idで状態を確認し、確認せずに再投入しないでください。",
+        ),
+        retryable=False,
+    ),
+    entry(
+        "0108",
+        texts("A setting is not valid", "設定が不正です"),
+        texts(
+            "Correct the environment variable (or the line in the .env file) as the example shows.",
+            "例に従って環境変数（または.envファイルの該当行）を修正してください。",
+        ),
+    ),
+    entry(
+        "0109",
+        texts("The NATS server is too old", "NATSサーバーのバージョンが古すぎます"),
+        texts(
+            "Upgrade nats-server to 2.14 or later (JetStream API level 4).",
+            "nats-serverを2.14以降（JetStream APIレベル4）へ更新してください。",
+        ),
+    ),
+    entry(
+        "0110",
+        texts("There is nothing at this path", "このパスは存在しません"),
+        texts(
+            "Check the path; GET /openapi.json lists them all.",
+            "パスを確認してください。GET /openapi.jsonで一覧できます。",
+        ),
+        retryable=False,
+    ),
+    entry(
+        "0111",
+        texts("The method is not allowed here", "このメソッドは使用できません"),
+        texts(
+            "Use one of the methods that the Allow header names.",
+            "Allowヘッダーに示されたメソッドを使ってください。",
+        ),
+        retryable=False,
+    ),
+    entry(
+        "0112",
+        texts(
+            "A part of the server could not be started",
+            "サーバーの一部（HTTP、broker、worker）を起動できませんでした",
+        ),
+        texts(
+            "Follow `detail`, which names the part: free its port or choose another, stop what "
+            "holds its data directory, or correct what it was started with.",
+            "`detail` に示された部分について、ポートを空けるか変更する、"
+            "データディレクトリを使用中のプロセスを停止する、または起動時の指定を修正してください。",
+        ),
+    ),
+    entry(
+        "0113",
+        texts("The process that ran the flow died", "flowを実行していたプロセスが終了しました"),
+        texts(
+            "Look for a crash of native code, a call of os._exit, or a lack of memory in the flow.",
+            "flow内のネイティブコードの異常終了、os._exitの呼び出し、メモリ不足を確認してください。",
+        ),
+    ),
+    entry(
+        "0114",
+        texts("The run timed out", "runがタイムアウトしました"),
+        texts(
+            "Find out which task takes so long, or give the run more time.",
+            "時間のかかっているタスクを確認するか、runの制限時間を延ばしてください。",
+        ),
+    ),
+    entry(
+        "0115",
+        texts("The stored record cannot be read", "保存されたレコードを読み取れません"),
+        texts(
+            "Operators: the record is damaged or was written by something else; "
+            "check which versions share this broker.",
+            "運用者はレコードの破損や、このbrokerを共有する製品のバージョンを確認してください。",
+        ),
+        retryable=False,
+    ),
+    entry(
+        "0116",
+        texts("The run was tried too often", "runの試行回数が上限に達しました"),
+        texts(
+            "Each attempt ended before the flow did: look for a task that kills its worker, then "
+            "submit the run again. PYOCO_CONSUMER_MAX_DELIVER is the limit.",
+            "どの試行もflowの終了前に途切れています。workerを停止させるtaskがないか確認し、"
+            "再投入してください。上限はPYOCO_CONSUMER_MAX_DELIVERです。",
+        ),
+    ),
+    entry(
+        "0117",
+        texts(
+            "A worker of this id is running already", "同じworker_idのworkerが既に稼働しています"
+        ),
+        texts(
+            "Choose another --worker-id, or leave it out to get one that is unique.",
+            "別の--worker-idを指定するか、省略して一意なIDを使用してください。",
+        ),
+        retryable=False,
+    ),
+    entry(
+        "0118",
+        texts("The run is not over yet", "runがまだ終了していません"),
+        texts(
+            "Cancel it first, or wait until it has ended.",
+            "先にキャンセルするか、終了を待ってから再試行してください。",
+        ),
+    ),
+    entry(
+        "0119",
+        texts(
+            "The workflow calls a function that is not allowed",
+            "ワークフローが許可されていない関数を呼び出しています",
+        ),
+        texts(
+            "Call a function of your own module, or have its module added to "
+            "PYOCO_CALLABLE_ALLOW on the workers with this tag.",
+            "自分のモジュールの関数を使うか、該当tagのworkerのPYOCO_CALLABLE_ALLOWに"
+            "そのモジュールを追加してください。",
+        ),
+        retryable=False,
+    ),
+    entry(
+        "0120",
+        texts("The dead letter cannot be redriven", "DLQエントリを再投入できません"),
+        texts(
+            "Read `detail`. If the work is still wanted, submit it anew with POST /runs; "
+            "then delete the entry.",
+            "`detail` を確認してください。必要であればPOST /runsで新たに投入し、"
+            "エントリを削除してください。",
+        ),
+        retryable=False,
+    ),
+    entry(
+        "0123",
+        texts("The list of runs is being built", "run一覧を構築中です"),
+        texts(
+            "Try again in a few seconds; a gateway reads all runs once when it starts. "
+            "A single run can be read meanwhile.",
+            "数秒後に再試行してください。gatewayは起動時に全runを一度読み込みます。"
+            "個別のrunはその間も参照できます。",
+        ),
+    ),
+    entry(
+        "0125",
+        texts("The workflow file of the run is gone", "runのワークフローファイルが残っていません"),
+        texts(
+            "Submit the workflow file again with POST /runs/yaml.",
+            "ワークフローファイルをPOST /runs/yamlで再投入してください。",
+        ),
+        retryable=False,
+    ),
+)
