@@ -121,6 +121,31 @@ async def test_a_question_does_not_wait_for_all_changes_before_it() -> None:
         tasks.cancel_scope.cancel()
 
 
+async def test_changes_that_nobody_waits_for_are_gathered_and_taken_in() -> None:
+    async with watched() as watch:
+        batches: list[int] = []
+        watch.index._thread._on_progress = lambda progress: batches.append(progress.taken)
+        watch.tell(50)
+        await eventually(lambda: sum(batches), 50)
+        assert batches == [50]
+
+
+async def test_of_changes_told_together_the_last_counts_and_nothing_of_the_first_is_lost() -> None:
+    async with watched() as watch:
+        for status, submitted_at in (("PENDING", 7.0), ("RUNNING", 7.0), ("COMPLETED", None)):
+            watch.revision += 1
+            record = snapshot_json(run_id="run-1", status=status, submitted_at=submitted_at)
+            value = json.dumps(record).encode()
+            watch.feed.on_entry(Entry("run-1", watch.revision, value, 1e9, 0))
+        shown = await watch.index.ask(
+            lambda tables: tables.db.execute("SELECT item, revision FROM runs").fetchall()
+        )
+        assert len(shown) == 1
+        assert json.loads(shown[0][0])["status"] == "COMPLETED"
+        assert json.loads(shown[0][0])["submitted_at"] == 7.0
+        assert shown[0][1] == 3
+
+
 async def test_the_failure_of_a_question_is_that_of_who_asked() -> None:
     def ask(_: IndexTables) -> int:
         raise ZeroDivisionError

@@ -23,6 +23,9 @@ _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]
 _RUN_NAMESPACE: Final = uuid.UUID("0d6b3f0e-6d0c-5a38-9a51-6f0f5c2f7a11")
 
 
+_CANONICAL_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
 def _printable(text: str) -> str:
     if _UNPRINTABLE.search(text):
         raise ValueError("must not contain control characters or line breaks")
@@ -30,6 +33,8 @@ def _printable(text: str) -> str:
 
 
 def _canonical_uuid(text: str) -> str:
+    if _CANONICAL_UUID.fullmatch(text):
+        return text
     try:
         canonical = str(uuid.UUID(text))
     except ValueError:

@@ -8,7 +8,7 @@ few groups that match, each read in order from its own stretch of an index.
 import hashlib
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pyoco_gateway.read_model.run_feed import RunChange
@@ -107,16 +107,16 @@ class IndexTables:
         self.db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         self._create()
 
-    def apply(self, changes: Iterable[RunChange]) -> None:
+    def apply(self, changes: Sequence[RunChange]) -> None:
         """Take changes in, in the order in which they were told."""
+        self.revision = max(self.revision, *(change.revision for change in changes))
         self.db.execute("BEGIN")
-        for change in changes:
+        for change in _not_overtaken(changes):
             self._apply(change)
         self._write_sizes()
         self.db.execute("COMMIT")
 
     def _apply(self, change: RunChange) -> None:
-        self.revision = max(self.revision, change.revision)
         self._clock = max(self._clock, change.written_at)
         key = run_key(change.run_id)
         before = self.db.execute(
@@ -212,6 +212,19 @@ class IndexTables:
         self.db.execute("DELETE FROM groups WHERE id = ?", (group,))
         del self._groups[row]
         del self._sizes[group]
+
+
+def _not_overtaken(changes: Sequence[RunChange]) -> Iterable[RunChange]:
+    """Return the changes of which a later one does not tell all: each run's last, as a rule."""
+    later: dict[str, RunChange] = {}
+    kept: list[RunChange] = []
+    for change in reversed(changes):
+        over = later.get(change.run_id)
+        # A record that has lost the time of its submission needs the one before it.
+        if over is None or over.outline is None or over.outline.submitted_at is None:
+            kept.append(change)
+        later[change.run_id] = change
+    return reversed(kept)
 
 
 def run_key(run_id: str) -> int:

@@ -32,6 +32,8 @@ class RunIndex:
         self._changed = anyio.Event()
         self._backlog = 0
         self._backlog_bytes = 0
+        # How many wait for a change to be taken in.
+        self._waiting = 0
         # How far the watch is where it has caught up: changes that left nothing are not told.
         self.watched_to: Callable[[], int] = lambda: 0
         # Each time the watch begins or goes on is a turn, and each turn has to catch up.
@@ -61,6 +63,8 @@ class RunIndex:
         self._backlog += 1
         self._backlog_bytes += len(change.data or b"")
         self._thread.put(change)
+        if self._waiting:
+            self._thread.hurry()
 
     def on_reset(self) -> None:
         """Begin anew: the bucket is another one, and so are its revisions."""
@@ -108,9 +112,15 @@ class RunIndex:
 
     async def reached(self, revision: int, timeout: float) -> bool:
         """Wait until a revision is in the index; return whether it is."""
-        with anyio.move_on_after(timeout):
-            while self.revision < revision:
-                await self._changed.wait()
+        if self.revision < revision:
+            self._waiting += 1
+            self._thread.hurry()
+            try:
+                with anyio.move_on_after(timeout):
+                    while self.revision < revision:
+                        await self._changed.wait()
+            finally:
+                self._waiting -= 1
         return self.revision >= revision
 
     async def has_own_writes(self, timeout: float) -> bool:

@@ -12,7 +12,7 @@ def accepted(request: Request, submitted: Submitted) -> Response:
     """Return the answer: the run, and whether there is something to know about its queue."""
     workers: WorkerDirectory = request.state.workers
     run = submitted.run
-    body = RunAccepted(
+    body = RunAccepted.model_construct(
         run_id=run.run_id,
         status=run.status,
         warnings=workers.warnings_for(run.tag or "") if submitted.is_waiting else (),

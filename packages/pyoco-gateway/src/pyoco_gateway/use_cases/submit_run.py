@@ -135,9 +135,7 @@ class SubmitRun:
 
         With a key the same submission is the same run, however often it comes.
         """
-        run = self._first_snapshot(submission, key, workflow).model_copy(
-            update={"redriven_from": redriven_from}
-        )
+        run = self._first_snapshot(submission, key, workflow, redriven_from)
         job = self._job_of(run, workflow)
         try:
             return await self._take_in(run, job)
@@ -208,6 +206,7 @@ class SubmitRun:
         submission: RunSubmission,
         key: IdempotencyKey | None,
         workflow: WorkflowFile | None,
+        redriven_from: str | None,
     ) -> RunSnapshot:
         now = self.clock()
         tag = submission.tag or self.default_tag
@@ -225,6 +224,7 @@ class SubmitRun:
             request_hash=None if key is None else key.request_hash,
             workflow_yaml_sha256=None if workflow is None else workflow.sha256,
             workflow_yaml_bytes=None if workflow is None else workflow.size_bytes,
+            redriven_from=redriven_from,
         )
 
     def _job_of(self, run: RunSnapshot, workflow: WorkflowFile | None) -> RunJob:
