@@ -18,8 +18,8 @@ from pyoco_protocol.settings import WatchSettings
 
 # Other requests, the broker, files.
 _OTHER_DESCRIPTORS: Final = 1024
-_TIDY_SEC: Final = 5.0
-_MANY: Final = 100
+_TIDY_SEC: Final = 2.0
+_MANY: Final = 50
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,8 @@ def settle_memory() -> None:
 
 
 def give_back_memory() -> None:
-    """Return to the system what the C library keeps for later; for a thread of its own."""
+    """Return to the system what is kept for later; for a thread of its own."""
+    gc.collect()
     if sys.platform == "linux":
         # Only glibc has it, and only glibc needs it.
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
