@@ -89,7 +89,7 @@ def test_the_buckets_are_those_that_are_created() -> None:
             "stream": subjects.kv_stream(bucket.name),
             "subject of a key": subjects.kv_key(bucket.name, "<key>"),
         }
-        for bucket in wanted_topology(TopologySettings()).buckets
+        for bucket in wanted_topology(TopologySettings(), with_keys=True).buckets
     ]
 
 

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from pyoco_protocol.ids import (
+    MAX_FLOW_NAME_CHARS,
     MAX_TAG_CHARS,
     MAX_WORKER_ID_CHARS,
     WORKER_ID_PATTERN,
@@ -15,6 +16,7 @@ from pyoco_protocol.ids import (
     UnixSeconds,
     WorkerId,
     idempotent_run_id,
+    is_label,
     is_run_id,
     is_tag,
     new_instance_id,
@@ -133,6 +135,15 @@ def test_what_cannot_be_a_key_or_a_directory_is_no_worker_id(worker_id: str) -> 
 def test_a_worker_id_has_an_end() -> None:
     assert accepts(as_worker_id, "a" * MAX_WORKER_ID_CHARS)
     assert not accepts(as_worker_id, "a" * (MAX_WORKER_ID_CHARS + 1))
+
+
+@given(st.text(max_size=MAX_FLOW_NAME_CHARS + 2))
+@example("")
+@example("a\u2028b")
+@example("夜間 batch")
+@example("a" * (MAX_FLOW_NAME_CHARS + 1))
+def test_a_label_is_told_as_the_models_take_it(text: str) -> None:
+    assert is_label(text) == accepts(as_flow_name, text)
 
 
 @given(strategies.flow_names)

@@ -137,6 +137,17 @@ def test_a_job_is_the_same_whenever_it_is_made(run: RunSnapshot) -> None:
     assert job == RunJob.of(run, default_tag="other")
 
 
+def test_a_job_says_whose_run_it_is_however_often_it_is_queued() -> None:
+    run = snapshot(tenant_id="acme", api_key_id="k1")
+    job = RunJob.of(run, default_tag="default")
+    assert job.tenant_id == "acme"
+    recorded = RunJob.from_bytes(job.with_record(run, 3).to_bytes()).recorded_run()
+    assert recorded is not None
+    assert (recorded.tenant_id, recorded.api_key_id) == ("acme", "k1")
+    # Without keys it says nothing of it.
+    assert b"tenant" not in RunJob.of(snapshot(), default_tag="default").to_bytes()
+
+
 def test_a_run_without_a_tag_is_queued_under_the_default() -> None:
     assert RunJob.of(snapshot(tag=None), default_tag="default").tag == "default"
 

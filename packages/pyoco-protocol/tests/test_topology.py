@@ -1,6 +1,11 @@
 from pyoco_protocol.settings import ConsumerSettings, TopologySettings
 from pyoco_protocol.subjects import Names
-from pyoco_protocol.topology import names_from, wanted_consumer, wanted_topology
+from pyoco_protocol.topology import (
+    key_topology,
+    names_from,
+    wanted_consumer,
+    wanted_topology,
+)
 
 
 def test_a_deployment_chooses_its_names() -> None:
@@ -70,6 +75,19 @@ def test_everything_has_as_many_copies_as_asked_for() -> None:
     assert {stream.replicas for stream in topology.streams} == {3}
     assert {bucket.replicas for bucket in topology.buckets} == {3}
     assert {bucket.replicas for bucket in topology.object_buckets} == {3}
+
+
+def test_the_bucket_of_keys_is_there_only_for_who_asks_for_keys() -> None:
+    """Workers create what is missing too, and have no business with keys."""
+    settings = TopologySettings(replicas=3, auth_kv_bucket="acme_keys")
+    without = wanted_topology(settings)
+    keys = wanted_topology(settings, with_keys=True)
+    assert "acme_keys" not in {bucket.name for bucket in without.buckets}
+    assert keys.buckets == (*without.buckets, *key_topology(settings).buckets)
+    assert (keys.streams, keys.object_buckets) == (without.streams, without.object_buckets)
+    (bucket,) = key_topology(settings).buckets
+    assert (bucket.name, bucket.replicas) == ("acme_keys", 3)
+    assert (key_topology(settings).streams, key_topology(settings).object_buckets) == ((), ())
 
 
 def test_only_the_worker_registry_must_not_forget() -> None:

@@ -17,8 +17,11 @@ class DeadLetterReason(StrEnum):
     EXECUTION_ERROR = "execution_error"
     MAX_DELIVER_EXCEEDED = "max_deliver_exceeded"
     RUN_ABSENT = "run_absent"
+    UNTRUSTED_JOB = "untrusted_job"
 
 
+# Where the job does not name a usable tag.
+NO_TAG: Final = "unknown"
 # What stands in the stream of dead letters and is none; never written, only shown.
 UNREADABLE: Final = "unreadable"
 
@@ -31,6 +34,8 @@ class DeadLetter(WireModel):
     error: str | None = None
     err_id: str | None = None
     run_id: str | None = None
+    # Whose run it was.
+    tenant_id: str | None = None
     flow_name: str | None = None
     tag: str | None = None
     tags: tuple[str, ...] = Field(default=())

@@ -135,6 +135,8 @@ class NumberedDeadLetter(DeadLetter):
     """The answer of `GET /dlq/{seq}`: all of a dead letter, and where it is kept."""
 
     seq: int
+    # Those who may read it know.
+    tenant_id: str | None = Field(default=None, exclude=True)
 
 
 # Longer than anything that can be matched.
@@ -282,6 +284,8 @@ class BrokerHealth(WireModel):
     connected: bool
     # Where it is, without credentials.
     address: str
+    # What keeps us out, or what it did not permit to us lately; for an operator to see to.
+    trouble: str | None = None
     server_version: str | None = None
     api_level: int | None = None
     storage_bytes: int | None = None

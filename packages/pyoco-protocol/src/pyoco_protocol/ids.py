@@ -95,6 +95,11 @@ def is_tag(text: str) -> bool:
     return len(text) <= MAX_TAG_CHARS and re.fullmatch(TAG_PATTERN, text) is not None
 
 
+def is_label(text: str) -> bool:
+    """Whether `text` can be shown as a name: a line of at most 256 characters."""
+    return 0 < len(text) <= MAX_FLOW_NAME_CHARS and _UNPRINTABLE.search(text) is None
+
+
 def is_worker_id(text: str) -> bool:
     """Whether `text` is a worker id as we write them."""
     return len(text) <= MAX_WORKER_ID_CHARS and re.fullmatch(WORKER_ID_PATTERN, text) is not None

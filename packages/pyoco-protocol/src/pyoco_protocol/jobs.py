@@ -32,6 +32,8 @@ class RunJob(WireModel):
     tags: tuple[Label, ...] = Field(default=(), max_length=MAX_TAGS)
     params: dict[str, JsonValue] = Field(default_factory=dict)
     submitted_at: UnixSeconds
+    # Whose run it is, for the dead letter of a job whose run is gone.
+    tenant_id: str | None = None
     workflow_yaml: str | None = None
     workflow_yaml_sha256: str | None = None
     # What else the record of the run says, and the revision it stood at when this was queued:
@@ -51,6 +53,7 @@ class RunJob(WireModel):
             tags=run.tags,
             params=run.params,
             submitted_at=run.submitted_at or run.updated_at,
+            tenant_id=run.tenant_id,
         )
 
     def with_workflow(self, text: str, sha256: str) -> "RunJob":

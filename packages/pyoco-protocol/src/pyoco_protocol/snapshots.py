@@ -72,6 +72,8 @@ class RunSnapshot(WireModel):
     tenant_id: str | None = None
     api_key_id: str | None = None
     request_hash: str | None = None
+    # By which a gateway that signs jobs knows what it has taken in; see `JobSigner.seal`.
+    seal: str | None = None
     # The failed run that this one does again.
     redriven_from: str | None = None
 

@@ -115,6 +115,7 @@ def cancel_hint(run_id: str) -> str:
 
 
 ALL_CANCEL_HINTS: Final = f"{_CANCEL_HINTS}.*"
+ALL_WORKER_PINGS: Final = f"{_WORKER_PINGS}.*"
 
 
 def run_of_cancel_hint(subject: str) -> str:

@@ -90,9 +90,13 @@ def names_from(settings: TopologySettings) -> Names:
     )
 
 
-def wanted_topology(settings: TopologySettings) -> Topology:
-    """Return what a deployment with these settings needs."""
+def wanted_topology(settings: TopologySettings, *, with_keys: bool = False) -> Topology:
+    """Return what a deployment with these settings needs; `with_keys`, also the bucket of API keys.
+
+    Workers have no business there.
+    """
     names = names_from(settings)
+    keys = key_topology(settings).buckets if with_keys else ()
     return Topology(
         names=names,
         streams=(
@@ -128,9 +132,17 @@ def wanted_topology(settings: TopologySettings) -> Topology:
         buckets=(
             BucketSpec(name=names.runs_bucket, replicas=settings.replicas),
             BucketSpec(name=names.workers_bucket, replicas=settings.replicas, forbid_ttl=True),
+            *keys,
         ),
         object_buckets=(ObjectBucketSpec(name=names.workflows_bucket, replicas=settings.replicas),),
     )
+
+
+def key_topology(settings: TopologySettings) -> Topology:
+    """Return what API keys need: their bucket, and nothing else."""
+    names = names_from(settings)
+    bucket = BucketSpec(name=names.auth_bucket, replicas=settings.replicas)
+    return Topology(names=names, streams=(), buckets=(bucket,))
 
 
 def wanted_consumer(tag: str, names: Names, settings: ConsumerSettings) -> ConsumerSpec:

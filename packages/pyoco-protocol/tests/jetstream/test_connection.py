@@ -256,7 +256,7 @@ async def test_a_subject_we_may_not_use_does_not_end_the_connection(
     async with open_broker(settings, name="tests") as broker:
         await broker.wait_until_up()
         await broker.client.publish("secret", b"")
-        await eventually(lambda: said(caplog)["broker trouble"], 1)
+        await eventually(lambda: said(caplog)["broker does not permit this to us"], 1)
         assert broker.is_up
         assert broker.client.stats["reconnects"] == 0
 

@@ -5,7 +5,7 @@ from typing import Final
 
 import anyio
 
-from pyoco_protocol.dead_letters import DeadLetter, dead_letter_id
+from pyoco_protocol.dead_letters import NO_TAG, DeadLetter, dead_letter_id
 from pyoco_protocol.ids import is_tag
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.requests import RefusedError, ask
@@ -16,8 +16,6 @@ from pyoco_protocol.subjects import Names
 _log = logging.getLogger(__name__)
 
 _RETRY_SEC: Final = 2.0
-# Where the job does not name a usable tag.
-_NO_TAG: Final = "unknown"
 
 
 class DeadLetterBox:
@@ -32,7 +30,7 @@ class DeadLetterBox:
 
         The job it stands for must not be dropped before: it would be lost without a trace.
         """
-        tag = letter.tag if letter.tag and is_tag(letter.tag) else _NO_TAG
+        tag = letter.tag if letter.tag and is_tag(letter.tag) else NO_TAG
         headers = {"Nats-Msg-Id": dead_letter_id(letter.run_id, stream_seq, letter.attempt)}
         while True:
             try:

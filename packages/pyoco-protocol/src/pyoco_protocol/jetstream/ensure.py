@@ -82,8 +82,38 @@ class ConsumerInForce:
 
 async def ensure_consumer(client: Client, spec: ConsumerSpec) -> ConsumerInForce:
     """Create the consumer if it is missing; return what is in force then."""
-    info_subject = f"{_API}.CONSUMER.INFO.{spec.stream}.{spec.name}"
-    wanted = {
+    found = await find_consumer(client, spec)
+    if found is not None:
+        return found
+    wanted = _consumer_config(spec)
+    body = {"stream_name": spec.stream, "config": wanted, "action": "create"}
+    create = f"{_API}.CONSUMER.CREATE.{spec.stream}.{spec.name}.{spec.filter_subject}"
+    try:
+        answer = await ask(client, create, json.dumps(body).encode())
+    except RefusedError as race:
+        if race.err_code not in _ALREADY_THERE:
+            raise
+        answer = await ask(client, _consumer_info(spec))
+    return _in_force(spec, answer["config"])
+
+
+async def find_consumer(client: Client, spec: ConsumerSpec) -> ConsumerInForce | None:
+    """Return the consumer as it is; None where it is missing, or its stream is."""
+    try:
+        answer = await ask(client, _consumer_info(spec))
+    except RefusedError as refusal:
+        if refusal.err_code not in _NOT_FOUND:
+            raise
+        return None
+    return _in_force(spec, answer["config"])
+
+
+def _consumer_info(spec: ConsumerSpec) -> str:
+    return f"{_API}.CONSUMER.INFO.{spec.stream}.{spec.name}"
+
+
+def _consumer_config(spec: ConsumerSpec) -> dict[str, Any]:
+    return {
         "durable_name": spec.name,
         "filter_subject": spec.filter_subject,
         "ack_policy": "explicit",
@@ -92,25 +122,14 @@ async def ensure_consumer(client: Client, spec: ConsumerSpec) -> ConsumerInForce
         "max_deliver": -1,
         "max_ack_pending": spec.max_ack_pending,
     }
-    try:
-        answer = await ask(client, info_subject)
-    except RefusedError as refusal:
-        if refusal.err_code not in _NOT_FOUND:
-            raise
-        body = {"stream_name": spec.stream, "config": wanted, "action": "create"}
-        create = f"{_API}.CONSUMER.CREATE.{spec.stream}.{spec.name}.{spec.filter_subject}"
-        try:
-            answer = await ask(client, create, json.dumps(body).encode())
-        except RefusedError as race:
-            if race.err_code not in _ALREADY_THERE:
-                raise
-            answer = await ask(client, info_subject)
-    config: dict[str, Any] = answer["config"]
+
+
+def _in_force(spec: ConsumerSpec, config: dict[str, Any]) -> ConsumerInForce:
     limit = int(config.get("max_deliver") or -1)
     return ConsumerInForce(
         ack_wait_sec=float(config.get("ack_wait", 0)) / _NANOSECONDS,
         max_deliver=limit if limit > 0 else None,
-        differences=tuple(differences_of(spec.name, wanted, config)),
+        differences=tuple(differences_of(spec.name, _consumer_config(spec), config)),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import nats.errors
 from nats.aio.client import Client
 
-from pyoco_protocol.problems import BrokerUnavailableError
+from pyoco_protocol.problems import BrokerPermissionError, BrokerUnavailableError
 
 _log = logging.getLogger(__name__)
 
@@ -23,6 +23,16 @@ _NO_STREAM: Final = 10059
 
 class UnknownOutcomeError(BrokerUnavailableError):
     """No answer came in time: the request may have been carried out, or may be later."""
+
+
+class DeniedError(nats.errors.Error):
+    """The server has said that our user may not publish or subscribe here."""
+
+    def __init__(self, action: str, subject: str, user: str) -> None:
+        super().__init__(f"no permission for {action} on {subject} for {user}")
+        self.action = action
+        self.subject = subject
+        self.user = user
 
 
 class RefusedError(Exception):
@@ -56,7 +66,8 @@ async def ask(
     """Return JetStream's answer to a request.
 
     Raises RefusedError for an answer that says no, BrokerUnavailableError where the request
-    surely was not carried out, UnknownOutcomeError where nobody can tell.
+    surely was not carried out (BrokerPermissionError where we may not ask for it at all), and
+    UnknownOutcomeError where nobody can tell.
     """
     if not client.is_connected:
         # The client would keep the request and send it after the outage, long after
@@ -66,6 +77,8 @@ async def ask(
         reply = await client.request(
             subject, payload, timeout=timeout_sec, headers=dict(headers) if headers else None
         )
+    except DeniedError as error:
+        raise BrokerPermissionError(error.action, error.subject, error.user) from error
     except nats.errors.NoRespondersError as error:
         raise BrokerUnavailableError(f"nobody answers on {subject}") from error
     except (TimeoutError, nats.errors.TimeoutError) as error:
@@ -94,7 +107,7 @@ async def until_known(client: Client) -> None:
     """
     try:
         await client.request(client.new_inbox(), timeout=_KNOWN_SEC)
-    except nats.errors.NoRespondersError:
+    except (nats.errors.NoRespondersError, DeniedError):
         # What we hoped for: the server has come this far.
         return
     except (nats.errors.Error, TimeoutError, OSError) as error:

@@ -70,6 +70,47 @@ class BrokerUnavailableError(PyocoError):
         self.cause = cause
 
 
+class BrokerPermissionError(BrokerUnavailableError):
+    """NATS does not let our user do this; it was not done.
+
+    Who we are and what we wanted is for the log: whoever called us over HTTP reads `detail`.
+    """
+
+    entry = CATALOGUE["ERR-PYOCO-0140"]
+
+    def __init__(self, action: str, subject: str, user: str) -> None:
+        super().__init__("the broker does not permit this to the gateway or worker")
+        self.action = action
+        self.subject = subject
+        self.user = user
+
+    def __str__(self) -> str:
+        return f"the broker does not permit {self.action} on {self.subject} to {self.user}"
+
+
+class BrokerLoginError(BrokerUnavailableError):
+    """NATS does not let us in."""
+
+    entry = CATALOGUE["ERR-PYOCO-0142"]
+
+    def __init__(self, user: str, said: str) -> None:
+        super().__init__("the broker refused the credentials")
+        self.user = user
+        self.said = said
+
+    def __str__(self) -> str:
+        return f"the broker refused the credentials of {self.user}: {self.said}"
+
+
+class BrokerTlsError(BrokerUnavailableError):
+    """There is no connection to NATS that nobody can listen to, and we insist on one."""
+
+    entry = CATALOGUE["ERR-PYOCO-0143"]
+
+    def __init__(self, cause: str) -> None:
+        super().__init__(f"no trusted connection to the broker: {cause}")
+
+
 class BrokerTooOldError(PyocoError):
     """The NATS server lacks what we need."""
 

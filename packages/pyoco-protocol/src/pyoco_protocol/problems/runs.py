@@ -89,6 +89,15 @@ class InvalidJobError(FaultyInputError):
     entry = CATALOGUE["ERR-PYOCO-0012"]
 
 
+class JobSignatureError(InvalidJobError):
+    """A job that nobody who has our key has signed, or that was changed since."""
+
+    entry = CATALOGUE["ERR-PYOCO-0141"]
+
+    def __init__(self, what: str) -> None:
+        super().__init__([("signature", what)])
+
+
 class DlqPublishError(PyocoError):
     """A dead letter could not be published."""
 

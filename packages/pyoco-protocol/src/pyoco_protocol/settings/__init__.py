@@ -1,6 +1,12 @@
 """What a process takes from its environment, checked before anything starts."""
 
 from pyoco_protocol.problems import SettingsError
+from pyoco_protocol.settings.base import PyocoSettings
+from pyoco_protocol.settings.broker import (
+    BrokerSettings,
+    JobSigningSettings,
+    QueueSetupSettings,
+)
 from pyoco_protocol.settings.environment import (
     SettingDoc,
     UnknownVariable,
@@ -12,7 +18,6 @@ from pyoco_protocol.settings.environment import (
 )
 from pyoco_protocol.settings.groups import (
     GROUPS,
-    BrokerSettings,
     ConsumerSettings,
     DashboardSettings,
     DlqSettings,
@@ -20,13 +25,14 @@ from pyoco_protocol.settings.groups import (
     HeartbeatSettings,
     HttpAuthSettings,
     LogSettings,
-    PyocoSettings,
     SnapshotSettings,
     TopologySettings,
     WatchSettings,
     WheelSettings,
     WorkerSettings,
 )
+from pyoco_protocol.settings.http_face import HttpFaceSettings
+from pyoco_protocol.settings.rates import RateSettings
 
 __all__ = [
     "GROUPS",
@@ -37,8 +43,12 @@ __all__ = [
     "DotenvSettings",
     "HeartbeatSettings",
     "HttpAuthSettings",
+    "HttpFaceSettings",
+    "JobSigningSettings",
     "LogSettings",
     "PyocoSettings",
+    "QueueSetupSettings",
+    "RateSettings",
     "SettingDoc",
     "SettingsError",
     "SnapshotSettings",

@@ -13,13 +13,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from pyoco_protocol.problems import SettingProblem, SettingsError
-from pyoco_protocol.settings.groups import (
-    GROUPS,
-    PREFIX,
-    DotenvSettings,
-    PyocoSettings,
-    RuleBrokenError,
-)
+from pyoco_protocol.settings.base import PREFIX, PyocoSettings, RuleBrokenError
+from pyoco_protocol.settings.groups import GROUPS, DotenvSettings
 
 Settings = TypeVar("Settings", bound=PyocoSettings)
 
@@ -30,10 +25,14 @@ _SIMILAR: Final = 0.75
 _FOREIGN: Final = frozenset(
     {
         "PYOCO_API_KEY",
+        "PYOCO_API_KEY_HEADER",
         "PYOCO_ATTEMPT",
+        "PYOCO_CONFIG",
+        "PYOCO_CONTEXT",
         "PYOCO_CUTE",
         "PYOCO_DISCOVERY_MODULES",
         "PYOCO_FAILPOINT",
+        "PYOCO_LANG",
         "PYOCO_MAX_LOG_BYTES",
         "PYOCO_MAX_RUN_HISTORY",
         "PYOCO_RUN_ARCHIVE_DIR",

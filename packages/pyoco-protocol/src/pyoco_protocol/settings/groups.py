@@ -5,12 +5,19 @@ page of settings in the documentation is compared with them.
 """
 
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
-from urllib.parse import urlsplit, urlunsplit
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field, SecretStr, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import SecretStr, model_validator
 
+from pyoco_protocol.settings.base import PREFIX, PyocoSettings, RuleBrokenError
+from pyoco_protocol.settings.base import setting as _setting
+from pyoco_protocol.settings.broker import (
+    BrokerSettings,
+    JobSigningSettings,
+    QueueSetupSettings,
+)
+from pyoco_protocol.settings.http_face import HttpFaceSettings
+from pyoco_protocol.settings.rates import RateSettings
 from pyoco_protocol.settings.values import (
     LOWER,
     UPPER,
@@ -24,72 +31,15 @@ from pyoco_protocol.settings.values import (
     MessageBytes,
     ModuleNames,
     Name,
-    NatsUrls,
     PathValue,
     Replicas,
     StoredBytes,
     SubjectPrefix,
     TagName,
-    split_urls,
 )
 from pyoco_protocol.subjects import Names
 
-PREFIX: Final = "PYOCO_"
 _NAMES: Final = Names()
-
-
-class RuleBrokenError(ValueError):
-    """Two settings that are fine alone do not go together; `variable` is the one to change."""
-
-    def __init__(self, variable: str, what: str, example: str) -> None:
-        super().__init__(what)
-        self.variable = variable
-        self.example = example
-
-
-class PyocoSettings(BaseSettings):
-    """Base of all groups. Building one takes defaults and arguments: only `load_settings` reads."""
-
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX, frozen=True, extra="forbid", hide_input_in_errors=True
-    )
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Leave out the environment, which would otherwise be read behind the caller's back."""
-        return (init_settings,)
-
-
-def _setting(default: Any, meaning: str, example: str, *, secret: bool = False) -> Any:
-    return Field(default=default, description=meaning, examples=[example], repr=not secret)
-
-
-class BrokerSettings(PyocoSettings):
-    """Where NATS is."""
-
-    nats_url: NatsUrls = _setting(
-        "nats://127.0.0.1:4222",
-        "Address of NATS; several are separated by commas. May hold user:password@.",
-        "nats://broker.example:4222",
-        secret=True,
-    )
-
-    @property
-    def nats_address(self) -> str:
-        """`nats_url` without credentials, for logs and messages."""
-        return ",".join(map(_without_credentials, split_urls(self.nats_url)))
-
-
-def _without_credentials(url: str) -> str:
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
 class TopologySettings(PyocoSettings):
@@ -206,7 +156,8 @@ class HttpAuthSettings(PyocoSettings):
     )
     auth_pepper: SecretStr | None = _setting(
         None,
-        "Secret mixed into stored key hashes; keys issued with another one stop working.",
+        "Secret mixed into stored key hashes, at least 16 characters; `api_key` needs it. Keys "
+        "issued with another one stop working.",
         "a-long-random-secret",
         secret=True,
     )
@@ -416,17 +367,24 @@ class WatchSettings(PyocoSettings):
         "How many of them one address may have; clients behind a proxy share its address.",
         "256",
     )
+    sse_max_streams_per_key: Count = _setting(
+        256, "How many of them the callers with one API key may have together.", "256"
+    )
 
 
 GROUPS: Final[tuple[type[PyocoSettings], ...]] = (
     BrokerSettings,
+    QueueSetupSettings,
+    JobSigningSettings,
     TopologySettings,
     HttpAuthSettings,
+    HttpFaceSettings,
     HeartbeatSettings,
     ConsumerSettings,
     DlqSettings,
     SnapshotSettings,
     WatchSettings,
+    RateSettings,
     WorkerSettings,
     WheelSettings,
     DashboardSettings,

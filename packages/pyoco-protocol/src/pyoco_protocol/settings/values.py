@@ -47,6 +47,17 @@ def _tag(text: str) -> str:
     return text
 
 
+def split_tags(text: str) -> tuple[str, ...]:
+    """Return the tags in a comma-separated list, each once."""
+    return tuple(dict.fromkeys(filter(None, (part.strip() for part in text.split(",")))))
+
+
+def _tags(text: str) -> str:
+    for tag in split_tags(text):
+        _tag(tag)
+    return text
+
+
 def _name(text: str) -> str:
     if not re.fullmatch(_WORD, text) or len(text) > _MAX_NAME_CHARS:
         raise ValueError(f"must be 1 to {_MAX_NAME_CHARS} letters, digits, '_' or '-'")
@@ -101,6 +112,7 @@ def _path(value: Path) -> Path:
 
 Boolean = Annotated[bool, BeforeValidator(_boolean)]
 TagName = Annotated[str, AfterValidator(_tag)]
+TagNames = Annotated[str, AfterValidator(_tags)]
 Name = Annotated[str, AfterValidator(_name)]
 SubjectPrefix = Annotated[str, AfterValidator(_subject_prefix)]
 HeaderName = Annotated[str, AfterValidator(_header_name)]
@@ -116,6 +128,7 @@ Duration = Annotated[float, Field(ge=0, le=_YEAR_SEC, allow_inf_nan=False)]
 # JetStream counts ages in whole seconds; none may pass what its clock can hold.
 Age = Annotated[int, Field(ge=0, le=100 * _YEAR_SEC)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Rate = Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
 Limit = Annotated[int, Field(ge=0, le=2**53)]
 Replicas = Annotated[int, Field(ge=1, le=5)]
 StoredBytes = Annotated[int, Field(ge=1, le=2**40)]

@@ -1,0 +1,145 @@
+"""What each side needs at the broker, and nothing else: the subjects it publishes and hears."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from pyoco_protocol import subjects
+from pyoco_protocol.dead_letters import NO_TAG
+from pyoco_protocol.subjects import Names
+
+_API: Final = "$JS.API"
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What one user may do; the inbox that its answers arrive in is its own business."""
+
+    publish: tuple[str, ...]
+    subscribe: tuple[str, ...]
+    # Whether it may answer those who ask it something.
+    may_answer: bool = False
+
+
+def gateway_rights(names: Names) -> Rights:
+    """Return what a gateway needs: it makes the streams, fills the queue and reads everything.
+
+    It cannot delete a stream, nor take jobs out of the queue as a worker does.
+    """
+    return Rights(
+        publish=(
+            f"{_API}.INFO",
+            *_made_and_read(names),
+            *_watched(names),
+            *_queues(names),
+            # Only to remove a TTL that an earlier server gave the registry.
+            f"{_API}.STREAM.UPDATE.{subjects.kv_stream(names.workers_bucket)}",
+            f"{_API}.STREAM.MSG.DELETE.{names.dlq_stream}",
+            f"{_API}.STREAM.PURGE.{names.run_log_stream}",
+            names.all_work,
+            names.all_dlq,
+            *(subjects.kv_key(bucket, ">") for bucket in _buckets(names)),
+            *(
+                all_of
+                for bucket in _object_buckets(names)
+                for all_of in subjects.all_objects(bucket)
+            ),
+            subjects.ALL_CANCEL_HINTS,
+        ),
+        subscribe=(names.all_run_logs, subjects.max_deliveries_advisory(names.work_stream)),
+    )
+
+
+def worker_rights(tags: Iterable[str], names: Names) -> Rights:
+    """Return what a worker of these tags needs: its own queues, and the records of runs.
+
+    It can write any run that it can name: which run a worker has is decided by a job, and no
+    broker knows that.
+    """
+    return Rights(
+        publish=(*worker_services(tags, names), subjects.ALL_WORKER_PINGS),
+        subscribe=(subjects.ALL_CANCEL_HINTS, subjects.ALL_WORKER_PINGS),
+        may_answer=True,
+    )
+
+
+def worker_services(tags: Iterable[str], names: Names) -> tuple[str, ...]:
+    """Return what of a worker's requests the gateway's side of the broker has to answer."""
+    wanted = (
+        f"{_API}.INFO",
+        *(subject for tag in tags for subject in _of_tag(tag, names)),
+        subjects.last_message(subjects.kv_stream(names.runs_bucket)),
+        names.run("*"),
+        subjects.last_message(subjects.kv_stream(names.workers_bucket)),
+        # The id of a worker may hold dots.
+        names.worker(">"),
+        names.all_run_logs,
+        names.dlq(NO_TAG),
+    )
+    # A tag may be called as that which stands for none.
+    return tuple(dict.fromkeys(wanted))
+
+
+def pulls(tags: Iterable[str], names: Names) -> tuple[str, ...]:
+    """Return those of `worker_services` that are answered more than once, and late."""
+    stream = names.work_stream
+    return tuple(subjects.next_messages(stream, subjects.work_consumer(tag)) for tag in tags)
+
+
+def _of_tag(tag: str, names: Names) -> Iterator[str]:
+    stream, consumer = names.work_stream, subjects.work_consumer(tag)
+    yield f"{_API}.CONSUMER.INFO.{stream}.{consumer}"
+    yield subjects.next_messages(stream, consumer)
+    yield f"$JS.ACK.{stream}.{consumer}.>"
+    # The form of later servers: with a domain and an account before the stream.
+    yield f"$JS.ACK.*.*.{stream}.{consumer}.>"
+    yield names.dlq(tag)
+
+
+def _buckets(names: Names) -> tuple[str, ...]:
+    return (
+        names.runs_bucket,
+        names.workers_bucket,
+        names.auth_bucket,
+        names.wheel_history_bucket,
+    )
+
+
+def _object_buckets(names: Names) -> tuple[str, ...]:
+    return names.workflows_bucket, names.wheels_bucket
+
+
+def _streams(names: Names) -> tuple[str, ...]:
+    return (
+        names.work_stream,
+        names.dlq_stream,
+        names.run_log_stream,
+        *map(subjects.kv_stream, _buckets(names)),
+        *map(subjects.object_stream, _object_buckets(names)),
+    )
+
+
+def _made_and_read(names: Names) -> Iterator[str]:
+    for stream in _streams(names):
+        yield f"{_API}.STREAM.INFO.{stream}"
+        yield f"{_API}.STREAM.CREATE.{stream}"
+        yield subjects.last_message(stream)
+        yield subjects.direct_messages(stream)
+        yield f"{subjects.direct_messages(stream)}.>"
+
+
+def _watched(names: Names) -> Iterator[str]:
+    for stream in _streams(names):
+        if stream != names.work_stream:
+            yield f"{_API}.CONSUMER.CREATE.{stream}.>"
+            yield f"{_API}.CONSUMER.DELETE.{stream}.*"
+            yield subjects.next_messages(stream, "*")
+
+
+def _queues(names: Names) -> Iterator[str]:
+    stream = names.work_stream
+    yield f"{_API}.CONSUMER.LIST.{stream}"
+    yield f"{_API}.CONSUMER.INFO.{stream}.*"
+    yield f"{_API}.CONSUMER.CREATE.{stream}.*.{names.work('*')}"
+    # Jobs that a consumer has given up, once their run is failed.
+    yield f"{_API}.STREAM.MSG.DELETE.{stream}"

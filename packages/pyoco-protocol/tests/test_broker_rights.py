@@ -1,0 +1,72 @@
+"""What each side may do at the broker, compared with what the two sides are for."""
+
+import pytest
+from hypothesis import given
+
+from pyoco_protocol import subjects
+from pyoco_protocol.broker_rights import gateway_rights, pulls, worker_rights, worker_services
+from pyoco_protocol.subjects import Names
+from pyoco_testkit.strategies import tags
+
+NAMES = Names()
+
+
+def matches(pattern: str, subject: str) -> bool:
+    """Whether a subject is one of those that a pattern stands for."""
+    wanted, given_tokens = pattern.split("."), subject.split(".")
+    for index, token in enumerate(wanted):
+        if token == ">":
+            return len(given_tokens) > index
+        if index >= len(given_tokens) or token not in ("*", given_tokens[index]):
+            return False
+    return len(wanted) == len(given_tokens)
+
+
+def may(patterns: tuple[str, ...], subject: str) -> bool:
+    return any(matches(pattern, subject) for pattern in patterns)
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        "$JS.API.STREAM.DELETE.PYOCO_WORK",
+        "$JS.API.STREAM.PURGE.KV_pyoco_runs",
+        "$JS.API.STREAM.UPDATE.KV_pyoco_runs",
+        "$JS.API.CONSUMER.MSG.NEXT.PYOCO_WORK.pyoco_workers_cpu",
+        "$JS.API.CONSUMER.DELETE.PYOCO_WORK.pyoco_workers_cpu",
+        "$SYS.REQ.SERVER.PING",
+    ],
+)
+def test_a_gateway_cannot_destroy_what_it_made_nor_do_a_workers_work(subject: str) -> None:
+    assert not may(gateway_rights(NAMES).publish, subject)
+
+
+@given(tags, tags)
+def test_a_worker_has_nothing_of_another_tag(mine: str, other: str) -> None:
+    rights = worker_rights([mine], NAMES)
+    consumer = subjects.work_consumer(other)
+    for subject in (
+        subjects.next_messages(NAMES.work_stream, consumer),
+        f"$JS.API.CONSUMER.INFO.{NAMES.work_stream}.{consumer}",
+        f"$JS.ACK.{NAMES.work_stream}.{consumer}.1.2.3.4.5",
+        f"$JS.ACK.domain.account.{NAMES.work_stream}.{consumer}.1.2.3.4.5",
+    ):
+        assert may(rights.publish, subject) is (mine == other)
+    assert not may(rights.publish, NAMES.work(mine))
+    assert not may(rights.publish, NAMES.work(other))
+
+
+def test_pulls_are_what_is_answered_more_than_once() -> None:
+    assert set(pulls(["cpu", "gpu"], NAMES)) < set(worker_services(["cpu", "gpu"], NAMES))
+
+
+def test_no_right_is_given_twice() -> None:
+    for rights in (gateway_rights(NAMES), worker_rights(["cpu", "gpu"], NAMES)):
+        assert len(set(rights.publish)) == len(rights.publish)
+        assert len(set(rights.subscribe)) == len(rights.subscribe)
+
+
+def test_nobody_hears_everything() -> None:
+    for rights in (gateway_rights(NAMES), worker_rights(["cpu"], NAMES)):
+        for heard in ("$KV.pyoco_auth.key", "$KV.pyoco_runs.run", "pyoco.work.cpu", "_INBOX.x.y"):
+            assert not may(rights.subscribe, heard)
