@@ -92,4 +92,5 @@ def cached() -> None:
     ],
 )
 def test_a_function_is_at_home_where_it_was_made(function: Callable[..., Any], home: str) -> None:
-    assert home_of(function) == home
+    # Some modules of the standard library became packages in later versions.
+    assert home_of(function).partition("._")[0] == home

@@ -4,7 +4,7 @@ import os
 import re
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyoco_protocol.settings import (
@@ -12,7 +12,9 @@ from pyoco_protocol.settings import (
     ConsumerSettings,
     DlqSettings,
     HeartbeatSettings,
+    JobSigningSettings,
     LogSettings,
+    QueueSetupSettings,
     SnapshotSettings,
     TopologySettings,
     WorkerSettings,
@@ -43,6 +45,10 @@ class WorkerConfig:
     snapshot: SnapshotSettings
     letters_for_execution_errors: bool
     callable_allow: tuple[str, ...] | None = None
+    # False where the worker's user at the broker may not, and the gateway does it.
+    prepares_broker: bool = True
+    # Jobs must be signed with one of them; empty where any job is taken.
+    signing_keys: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def own_directory(self) -> Path:
@@ -123,6 +129,8 @@ def worker_config(flags: Flags, environ: Mapping[str, str]) -> WorkerConfig:
             DlqSettings, environ
         ).dlq_publish_execution_error,
         callable_allow=worker.allowed_modules,
+        prepares_broker=load_settings(QueueSetupSettings, environ).worker_prepares_broker,
+        signing_keys=load_settings(JobSigningSettings, environ).keys,
     )
 
 

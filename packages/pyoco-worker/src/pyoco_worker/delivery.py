@@ -1,6 +1,7 @@
 """One job in hand, and the words the queue understands about it."""
 
 import json
+from collections.abc import Mapping
 from typing import Final
 
 import nats.errors
@@ -25,6 +26,7 @@ class Delivery:
         self._reply = message.reply
         metadata = message.metadata
         self.data = message.data
+        self.headers: Mapping[str, str] = message.headers or {}
         self.subject = message.subject
         self.stream_seq = metadata.sequence.stream
         self.num_delivered = metadata.num_delivered

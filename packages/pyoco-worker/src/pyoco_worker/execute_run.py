@@ -14,6 +14,7 @@ from pyoco_protocol.failpoints import Failpoint, reached
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.log_store import LogStore
 from pyoco_protocol.jetstream.run_store import RunStore, StoredRun
+from pyoco_protocol.job_signing import JobVerifier
 from pyoco_protocol.jobs import RunJob
 from pyoco_protocol.logs import error_fields
 from pyoco_protocol.problems import (
@@ -55,6 +56,7 @@ class RunExecutor:
     claimer: Claimer
     settler: Settler
     refuser: Refuser
+    verifier: JobVerifier
     reporter: Reporter
     registry: Registry
     me: Identity
@@ -70,6 +72,7 @@ class RunExecutor:
         """
         reached(Failpoint.JOB_DELIVERED)
         try:
+            self.verifier.verify(delivery.subject, delivery.headers, delivery.data)
             job = RunJob.from_bytes(delivery.data)
             job.verify_workflow()
         except InvalidJobError as error:

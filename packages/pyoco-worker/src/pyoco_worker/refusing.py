@@ -17,6 +17,7 @@ from pyoco_protocol.logs import error_fields
 from pyoco_protocol.problems import (
     BrokerUnavailableError,
     InvalidJobError,
+    JobSignatureError,
     SnapshotUnreadableError,
 )
 from pyoco_protocol.run_lifecycle import RunStatus
@@ -29,6 +30,10 @@ from pyoco_worker.settling import Settler
 _log = logging.getLogger(__name__)
 
 _RETRY_SEC: Final = 0.5
+_SAID: Final = {
+    DeadLetterReason.INVALID_JOB: "invalid job",
+    DeadLetterReason.UNTRUSTED_JOB: "untrusted job",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,23 +50,34 @@ class Refuser:
         """Return when the message is dealt with and out of the queue."""
         tag = self.names.tag_of_work(delivery.subject)
         run_id = run_id_in(delivery.data)
+        tenant_id = tenant_in(delivery.data)
         extra = {"tag": tag, "run_id": run_id, "stream_seq": delivery.stream_seq}
-        _log.error("invalid job", extra={**extra, **error_fields(error)})
+        reason = DeadLetterReason.INVALID_JOB
+        if isinstance(error, JobSignatureError):
+            # Whoever put it there may not have been meant to: an operator wants to know.
+            reason = DeadLetterReason.UNTRUSTED_JOB
+        _log.error(_SAID[reason], extra={**extra, **error_fields(error)})
         if run_id is not None:
-            await self._fail_waiting_run(run_id, error)
+            run = await self._fail_waiting_run(run_id, error)
+            # What the record says counts: a message may say anything.
+            tenant_id = tenant_id if run is None else run.tenant_id
         await self.settler.dead_letter(
-            DeadLetterReason.INVALID_JOB,
+            reason,
             error.detail,
             error.entry.err_id,
             None,
             delivery,
             tag=tag,
             run_id=run_id,
+            tenant_id=tenant_id,
         )
-        await self.settler.drop(delivery, "invalid job")
+        await self.settler.drop(delivery, _SAID[reason])
 
-    async def _fail_waiting_run(self, run_id: str, error: InvalidJobError) -> None:
-        """Fail a run whose job cannot be read; one that another job has begun is left alone."""
+    async def _fail_waiting_run(self, run_id: str, error: InvalidJobError) -> RunSnapshot | None:
+        """Return the run, failed for its job cannot be read; None where there is none.
+
+        One that another job has begun is left alone.
+        """
 
         def fail(stored: StoredRun) -> RunSnapshot | None:
             if stored.snapshot.status is not RunStatus.PENDING:
@@ -71,21 +87,31 @@ class Refuser:
 
         while True:
             try:
-                await self.store.change(run_id, fail, retention_sec=self.retention_sec)
+                stored = await self.store.change(run_id, fail, retention_sec=self.retention_sec)
             except (BrokerUnavailableError, RefusedError):
                 await anyio.sleep(_RETRY_SEC)
                 await self.broker.wait_until_up()
             except SnapshotUnreadableError as unreadable:
                 _log.warning("run of an invalid job not failed", extra=error_fields(unreadable))
-                return
+                return None
             else:
-                return
+                return None if stored is None else stored.snapshot
 
 
 def run_id_in(data: bytes) -> str | None:
     """Return the run that a message which is no job still names."""
+    run_id = _named_in(data, "run_id")
+    return run_id if run_id is not None and is_run_id(run_id) else None
+
+
+def tenant_in(data: bytes) -> str | None:
+    """Return the tenant that a message which is no job still names."""
+    return _named_in(data, "tenant_id")
+
+
+def _named_in(data: bytes, field: str) -> str | None:
     try:
-        run_id = json.loads(data)["run_id"]
+        value = json.loads(data)[field]
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
-    return run_id if isinstance(run_id, str) and is_run_id(run_id) else None
+    return value if isinstance(value, str) else None

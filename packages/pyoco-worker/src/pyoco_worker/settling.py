@@ -40,6 +40,7 @@ class Settler:
                     error=snapshot.error,
                     err_id=snapshot.err_id,
                     run_id=snapshot.run_id,
+                    tenant_id=snapshot.tenant_id,
                     flow_name=snapshot.flow_name,
                     tag=snapshot.tag,
                     tags=snapshot.tags,
@@ -64,6 +65,7 @@ class Settler:
         *,
         tag: str | None = None,
         run_id: str | None = None,
+        tenant_id: str | None = None,
     ) -> None:
         """Keep a job that has no run to tell of it."""
         await self.box.put(
@@ -73,6 +75,7 @@ class Settler:
                 error=error,
                 err_id=err_id,
                 run_id=job.run_id if job else run_id,
+                tenant_id=job.tenant_id if job else tenant_id,
                 flow_name=job.flow_name if job else None,
                 tag=job.tag if job else tag,
                 tags=job.tags if job else (),

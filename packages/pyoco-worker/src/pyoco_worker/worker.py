@@ -14,15 +14,19 @@ from pyoco_protocol.ids import new_instance_id
 from pyoco_protocol.jetstream.connection import Broker, open_broker
 from pyoco_protocol.jetstream.dead_letter_box import DeadLetterBox
 from pyoco_protocol.jetstream.ensure import (
+    ConsumerInForce,
+    Difference,
     check_broker,
     ensure_consumer,
     ensure_topology,
+    find_consumer,
     report_differences,
 )
 from pyoco_protocol.jetstream.hints import hear_cancels
 from pyoco_protocol.jetstream.log_store import LogStore
 from pyoco_protocol.jetstream.run_store import RunStore
-from pyoco_protocol.problems import CliUsageError
+from pyoco_protocol.job_signing import JobVerifier
+from pyoco_protocol.problems import BrokerUnavailableError, CliUsageError
 from pyoco_protocol.task_groups import plain_errors
 from pyoco_protocol.topology import names_from, wanted_consumer, wanted_topology
 from pyoco_worker.claiming import Claimer
@@ -186,6 +190,7 @@ class Worker:
             claimer=claimer,
             settler=settler,
             refuser=Refuser(broker, self._names, store, settler, config.retention_sec),
+            verifier=JobVerifier(config.signing_keys),
             reporter=reporter,
             registry=registry,
             me=self._me,
@@ -199,17 +204,31 @@ class Worker:
             self.stop()
 
     async def _prepare(self, broker: Broker) -> None:
-        await check_broker(broker.client)
-        differences = await ensure_topology(broker.client, wanted_topology(self._config.topology))
+        client = broker.client
+        await check_broker(client)
+        differences: list[Difference] = []
+        if self._config.prepares_broker:
+            differences += await ensure_topology(client, wanted_topology(self._config.topology))
         for tag in self._config.tags:
-            spec = wanted_consumer(tag, self._names, self._config.consumer)
-            consumer = await ensure_consumer(broker.client, spec)
+            consumer = await self._queue_of(tag, broker)
             differences += consumer.differences
             self._delivery_limits[tag] = consumer.max_deliver
             self._ack_waits[tag] = consumer.ack_wait_sec
         if not self._differences_reported:
             report_differences(differences)
             self._differences_reported = True
+
+    async def _queue_of(self, tag: str, broker: Broker) -> ConsumerInForce:
+        spec = wanted_consumer(tag, self._names, self._config.consumer)
+        if self._config.prepares_broker:
+            return await ensure_consumer(broker.client, spec)
+        found = await find_consumer(broker.client, spec)
+        if found is None:
+            raise BrokerUnavailableError(
+                f"the queue of tag {tag} is not there; the gateway makes it if its "
+                "PYOCO_WORKER_TAGS names the tag"
+            )
+        return found
 
     def _child_setup(self) -> ChildSetup:
         config = self._config

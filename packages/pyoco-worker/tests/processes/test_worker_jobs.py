@@ -85,6 +85,35 @@ async def test_a_job_without_a_run_is_put_aside_when_it_comes_again(bench: Worke
         assert await bench.store.read(orphan.run_id) is None
 
 
+async def test_a_dead_letter_says_whose_run_it_was(bench: WorkerBench) -> None:
+    def malformed(**fields: object) -> bytes:
+        return json.dumps(job_json(tags=7, **fields)).encode()
+
+    failing, waiting = [
+        await bench.admit(name, tenant_id="acme", api_key_id="k1") for name in ("fail", "greet")
+    ]
+    orphan = job(flow_name="greet", tenant_id="globex")
+    unknown = new_run_id()
+    async with bench.worker():
+        await bench.queue(RunJob.of(failing, default_tag="default"))
+        await bench.queue(orphan)
+        # What the record says counts, not what the message does.
+        await bench.queue(malformed(run_id=waiting.run_id, tenant_id="globex"))
+        await bench.queue(malformed(run_id=unknown, tenant_id="globex"))
+        await bench.queue(malformed(run_id=None, tenant_id=["globex"]))
+        ended = await bench.ended(failing.run_id)
+        await bench.settled()
+        letters = {letter.run_id: letter.tenant_id for letter in await bench.dead_letters()}
+    assert (ended.tenant_id, ended.api_key_id) == ("acme", "k1")
+    assert letters == {
+        failing.run_id: "acme",
+        waiting.run_id: "acme",
+        orphan.run_id: "globex",
+        unknown: "globex",
+        None: None,
+    }
+
+
 async def test_a_run_whose_record_comes_after_its_job_is_run(bench: WorkerBench) -> None:
     async with bench.worker():
         early = job(flow_name="note", params={"ledger": str(bench.ledger)})

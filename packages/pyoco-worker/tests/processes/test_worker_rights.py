@@ -1,0 +1,52 @@
+"""A worker whose user at the broker may do little asks for no more, and says what is missing."""
+
+from pathlib import Path
+
+from pyoco_protocol.jetstream.requests import ask
+from pyoco_protocol.run_lifecycle import RunStatus
+from pyoco_testkit.eventually import eventually
+from pyoco_testkit.nats_server import NatsServer
+from worker_bench import NAMES, WorkerBench, log_lines
+
+PREPARES_NOTHING = {"PYOCO_WORKER_PREPARES_BROKER": "false"}
+PASSWORD = "s3cr3t-of-the-broker"
+USERS = f"""
+authorization {{ users: [
+  {{ user: "all", password: "all" }}
+  {{ user: "worker", password: "{PASSWORD}", permissions: {{
+    publish: {{ deny: ["$JS.API.CONSUMER.MSG.NEXT.>"] }} }} }}
+] }}"""
+
+
+async def test_it_waits_for_the_queue_that_others_make(bench: WorkerBench) -> None:
+    async with bench.worker_process(env=PREPARES_NOTHING) as worker:
+        await worker.wait_for_log("the queue of tag default is not there")
+        assert not log_lines(worker, "worker ready")
+        assert "PYOCO_WORKER_TAGS" in worker.log()
+        streams = await ask(bench.broker.client, "$JS.API.CONSUMER.NAMES.PYOCO_WORK")
+        assert not streams["consumers"]
+        await bench.consumer()
+        await worker.wait_for_log("worker ready")
+        run_id = await bench.submit("greet")
+        assert (await bench.ended(run_id)).status is RunStatus.COMPLETED
+
+
+async def test_jobs_that_it_may_not_take_are_called_that(tmp_path: Path, flows: str) -> None:
+    async with NatsServer(tmp_path / "nats", config=USERS) as server:
+        of_all = f"nats://all:all@127.0.0.1:{server.port}"
+        async with WorkerBench(server, tmp_path / "bench", flows, url=of_all) as bench:
+            await bench.consumer()
+            login = {
+                **PREPARES_NOTHING,
+                "PYOCO_NATS_USER": "worker",
+                "PYOCO_NATS_PASSWORD": PASSWORD,
+            }
+            async with bench.worker(env=login, nats_url=server.url) as worker:
+                message = "broker does not permit this to us"
+                await eventually(lambda: len(log_lines(worker, message)) > 0, True)
+                [said] = log_lines(worker, message)
+            assert said["subject"] == (
+                f"$JS.API.CONSUMER.MSG.NEXT.{NAMES.work_stream}.pyoco_workers_default"
+            )
+            assert (said["user"], said["err_id"]) == ("worker", "ERR-PYOCO-0140")
+            assert PASSWORD not in worker.log()
