@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import httpx
@@ -20,6 +20,7 @@ from nats.js.errors import NotFoundError
 
 from pyoco_gateway.app import create_app
 from pyoco_gateway.environment import gateway_settings
+from pyoco_gateway.hardening.connection import ConnectionLimits
 from pyoco_gateway.server import bound_sockets, serving, url_of
 from pyoco_protocol.ids import new_run_id
 from pyoco_protocol.jetstream.connection import Broker, open_broker
@@ -30,8 +31,14 @@ from pyoco_testkit.eventually import eventually
 from pyoco_testkit.nats_server import NatsServer
 from pyoco_testkit.stack import free_port
 
+if TYPE_CHECKING:
+    from two_tenants import Pair
+
 # Tests in folders import what lies beside this file; without packages it has to be named.
 sys.path.insert(0, str(Path(__file__).parent))
+
+if TYPE_CHECKING:
+    from key_desk import Keyed
 
 StartGateway = Callable[..., AbstractAsyncContextManager[httpx.AsyncClient]]
 
@@ -44,7 +51,7 @@ async def gateway_at(
     settings = gateway_settings({"PYOCO_LOAD_DOTENV": "0", "PYOCO_NATS_URL": nats_url, **environ})
     with bound_sockets("127.0.0.1", 0) as sockets:
         async with (
-            serving(create_app(settings), sockets),
+            serving(create_app(settings), sockets, ConnectionLimits.of(settings.face)),
             httpx.AsyncClient(base_url=url_of(sockets), timeout=20, trust_env=False) as http,
         ):
             if wait:
@@ -215,6 +222,16 @@ async def store(nats_server: NatsServer) -> AsyncGenerator[Store]:
 
 
 @pytest.fixture
+async def keyed(nats_server: NatsServer, store: Store) -> AsyncGenerator["Keyed"]:
+    """Give a gateway that asks for keys, and the desk that issues them."""
+    # Found only since the path was changed above.
+    from key_desk import keyed_gateway_at
+
+    async with keyed_gateway_at(gateway_at, nats_server.url, store) as opened:
+        yield opened
+
+
+@pytest.fixture
 async def broker(nats_server: NatsServer) -> AsyncGenerator[Broker]:
     """Give a connection to the fresh broker, with all that a deployment needs behind it."""
 
@@ -224,4 +241,13 @@ async def broker(nats_server: NatsServer) -> AsyncGenerator[Broker]:
     settings = BrokerSettings(nats_url=nats_server.url)
     async with open_broker(settings, name="tests", prepare=prepare) as opened:
         await opened.wait_until_up()
+        yield opened
+
+
+@pytest.fixture
+async def pair(nats_server: NatsServer, store: Store) -> AsyncGenerator["Pair"]:
+    """Give two tenants at a gateway that asks for keys."""
+    from two_tenants import pair_at
+
+    async with pair_at(gateway_at, nats_server.url, store) as opened:
         yield opened

@@ -101,12 +101,14 @@ async def answer_to(
     return await http.get(path, params=query, headers=headers)
 
 
-def stalled_reader(base_url: str, path: str) -> socket.socket:
+def stalled_reader(base_url: str, path: str, **headers: str) -> socket.socket:
     """Return a connection that has asked for a stream, and takes next to nothing of it."""
     address = urlsplit(base_url)
     reader = socket.socket()
     reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     reader.connect((address.hostname, address.port))
-    reader.sendall(f"GET {path} HTTP/1.1\r\nHost: {address.netloc}\r\n\r\n".encode())
+    lines = [f"GET {path} HTTP/1.1", f"Host: {address.netloc}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    reader.sendall("\r\n".join([*lines, "", ""]).encode())
     reader.setblocking(False)
     return reader

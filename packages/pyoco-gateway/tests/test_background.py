@@ -5,6 +5,7 @@ import pytest
 
 from pyoco_gateway.app import create_app
 from pyoco_gateway.environment import gateway_settings
+from pyoco_gateway.hardening.connection import ConnectionLimits
 from pyoco_gateway.reaper.loop import Reaper
 from pyoco_gateway.server import GatewayFailedError, bound_sockets, serving, url_of
 from pyoco_testkit.eventually import eventually
@@ -29,8 +30,9 @@ async def test_a_gateway_whose_background_fails_stops_serving_and_says_so(
 
     with bound_sockets("127.0.0.1", 0) as sockets:
         async with httpx.AsyncClient(base_url=url_of(sockets), trust_env=False) as http:
+            limits = ConnectionLimits.of(settings.face)
             with pytest.raises(GatewayFailedError, match="background has failed"):
-                async with serving(create_app(settings), sockets):
+                async with serving(create_app(settings), sockets, limits):
                     await eventually(answers, False)
 
     assert "a bug behind the routes" in caplog.text

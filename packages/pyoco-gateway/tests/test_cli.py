@@ -109,15 +109,32 @@ def test_a_bad_setting_in_the_env_file_is_named_too(
     assert "PYOCO_REPLICAS: 'many' is refused" in capsys.readouterr().err
 
 
-def test_authentication_that_is_not_there_is_not_pretended(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("pepper", "reason"),
+    [
+        (None, "is not set"),
+        ("fifteen-letters", "is too short: 15 characters"),
+        ("a-long-random-secret", "is the example of the documentation"),
+    ],
+)
+def test_keys_without_a_pepper_that_is_worth_the_name_are_refused_at_the_start(
+    pepper: str | None,
+    reason: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Serving everybody while the operator believes in keys would be the worst answer."""
     monkeypatch.setenv("PYOCO_HTTP_AUTH_MODE", "api_key")
+    if pepper is not None:
+        monkeypatch.setenv("PYOCO_AUTH_PEPPER", pepper)
 
     assert run(["up", "--port", "0"]) == 1
 
-    assert "PYOCO_HTTP_AUTH_MODE: api_key is not available" in capsys.readouterr().err
+    said = capsys.readouterr()
+    assert f"PYOCO_AUTH_PEPPER: {reason}" in said.err
+    assert "example: PYOCO_AUTH_PEPPER=$(openssl rand -hex 32)" in said.err
+    assert "ERR-PYOCO-0108" in said.err
+    assert pepper is None or pepper not in said.out + said.err
 
 
 @pytest.mark.parametrize("command", ["up", "dev"])

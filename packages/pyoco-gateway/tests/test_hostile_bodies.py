@@ -32,6 +32,15 @@ HOSTILE = {
     "half a character as a key": submission_text(r'{"\udfff": 1}'),
     "half a character as a flow": r'{"flow_name": "\ud800"}',
     "an endless integer": submission_text("9" * 5000),
+    "an integer that is one digit too long": submission_text("9" * 4301),
+    "a key that comes twice": submission_text('{"a": 1, "b": ":", "a": 2}'),
+    "a field that comes twice": '{"flow_name": "f", "flow_name": "g"}',
+    "params that come twice": '{"flow_name": "f", "params": {"a": 1}, "params": {"a": 2}}',
+    "more keys than anybody has": json.dumps(
+        {"flow_name": "f", "params": {str(n): 0 for n in range(20_000)}}
+    ),
+    "the same key for ever": '{"flow_name": "f", "params": {' + '"":0,' * 60_000 + '"":0}}',
+    "nested a little too deep": submission_text("[" * 64 + "]" * 64),
     "nested arrays": submission_text("[" * DEEP + "]" * DEEP),
     "nested objects": submission_text('{"a":' * (DEEP // 4) + "1" + "}" * (DEEP // 4)),
     "nothing but brackets": "[" * DEEP,
@@ -76,6 +85,23 @@ async def test_a_hostile_body_is_an_invalid_request_and_nothing_else(
     # Params may be secrets: neither the answer nor the log repeats a value of the body.
     assert SECRET not in answer.text
     assert SECRET not in caplog.text + str([vars(record) for record in caplog.records])
+
+
+async def test_other_bodies_are_looked_at_as_closely(gateway: httpx.AsyncClient) -> None:
+    headers = {"Content-Type": "application/json"}
+    cancel = "/runs/00000000-0000-4000-8000-000000000000/cancel"
+    for method, path, body in (
+        ("POST", cancel, '{"reason": "a", "reason": "b"}'),
+        ("POST", cancel, '{"unknown": NaN}'),
+        ("POST", cancel, '{"unknown": ' + "[" * 100 + "]" * 100 + "}"),
+        ("POST", cancel, '{"unknown": ' + "[" * DEEP + "]" * DEEP + "}"),
+        ("POST", "/dlq/redrive", '{"all": false, "all": true}'),
+        ("PATCH", "/workers/w", '{"hidden": false, "hidden": true}'),
+    ):
+        with anyio.fail_after(1):
+            answer = await gateway.request(method, path, content=body, headers=headers)
+        assert answer.status_code == 422, body
+        assert answer.json()["problems"][0]["where"] == "body"
 
 
 async def test_a_fault_is_told_with_its_place(gateway: httpx.AsyncClient) -> None:

@@ -10,6 +10,7 @@ import pytest
 from pyoco_gateway import watching as watching_module
 from pyoco_gateway.event_streams.stream_limits import StreamLimits
 from pyoco_gateway.read_model.run_hub import RunHub
+from pyoco_gateway.read_model.run_owners import RunOwners
 from pyoco_gateway.watching import Watching, watching
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.run_store import RunStore
@@ -24,9 +25,13 @@ def test_as_many_files_may_be_open_as_there_may_be_streams() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (512, hard))
     try:
-        watching(WatchSettings(sse_max_streams=1000), NO_BROKER, NO_STORE)
+        watching(
+            WatchSettings(sse_max_streams=1000), NO_BROKER, NO_STORE, RunOwners(are_wanted=False)
+        )
         raised, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        watching(WatchSettings(sse_max_streams=10), NO_BROKER, NO_STORE)
+        watching(
+            WatchSettings(sse_max_streams=10), NO_BROKER, NO_STORE, RunOwners(are_wanted=False)
+        )
         kept, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

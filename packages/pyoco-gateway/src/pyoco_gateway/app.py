@@ -8,15 +8,16 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from pyoco_gateway import __version__
+from pyoco_gateway.access.assembly import gated
 from pyoco_gateway.allowed_methods import AllowedMethods
 from pyoco_gateway.background import running
 from pyoco_gateway.body_limit import BodyLimit
 from pyoco_gateway.direct_route import DirectRoute
 from pyoco_gateway.environment import GatewaySettings
-from pyoco_gateway.error_responses import LastResort, add_error_handlers
-from pyoco_gateway.metrics.http_latency import HttpLatency
+from pyoco_gateway.error_responses import add_error_handlers
+from pyoco_gateway.hardening.assembly import ANY_ROUTE, hardened
+from pyoco_gateway.hardening.docs_access import docs_access
 from pyoco_gateway.metrics.page import new_registry
-from pyoco_gateway.request_ids import RequestIds
 from pyoco_gateway.routers import (
     dead_letters,
     health,
@@ -30,6 +31,7 @@ from pyoco_gateway.routers import (
     workers,
     workflows,
 )
+from pyoco_gateway.routers.documented import problems
 from pyoco_protocol.process_memory import settle_memory
 
 _ENVELOPE_BYTES: Final = 65_536
@@ -40,6 +42,8 @@ _ESCAPED: Final = 2
 def create_app(settings: GatewaySettings) -> ASGIApp:
     """Return the gateway: it serves at once, and reaches for the broker by itself."""
     registry = new_registry()
+    auth_on = settings.auth.http_auth_mode != "none"
+    description = docs_access(settings.face.http_docs, auth_on=auth_on)
     yaml_max_bytes = settings.snapshots.workflow_yaml_max_bytes
 
     @asynccontextmanager
@@ -56,7 +60,9 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
         # Their pages load scripts from a CDN.
         docs_url=None,
         redoc_url=None,
+        openapi_url=None if description == "off" else "/openapi.json",
         redirect_slashes=False,
+        responses=problems(*ANY_ROUTE),
         # Operations are called as the functions are: `post_run`.
         generate_unique_id_function=lambda route: route.name,
     )
@@ -81,5 +87,15 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
     add_error_handlers(api)
     max_body_bytes = _ESCAPED * settings.snapshots.max_params_bytes + _ENVELOPE_BYTES
     routed = DirectRoute(AllowedMethods(api, routers), "POST", "/runs", runs.post_run)
-    limited = BodyLimit(routed, max_body_bytes, workflows.file_limits(yaml_max_bytes))
-    return HttpLatency(RequestIds(LastResort(limited)), registry)
+    files = workflows.file_limits(yaml_max_bytes)
+    limited = BodyLimit(routed, max_body_bytes, files)
+    guarded = gated(
+        limited,
+        api,
+        routers,
+        auth=settings.auth,
+        rates=settings.rates,
+        registry=registry,
+        open_description=description == "open",
+    )
+    return hardened(guarded, settings, registry, form_paths=files)

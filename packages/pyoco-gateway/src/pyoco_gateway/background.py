@@ -7,6 +7,7 @@ from typing import Any
 import anyio
 from prometheus_client import CollectorRegistry
 
+from pyoco_gateway.access.assembly import asks_for_keys, keys_in_use
 from pyoco_gateway.dead_letter_desk import dead_letter_desk
 from pyoco_gateway.environment import GatewaySettings
 from pyoco_gateway.fleet import Fleet
@@ -17,6 +18,7 @@ from pyoco_gateway.read_model.assembly import ReadModel
 from pyoco_gateway.read_model.log_feeds import LogFeeds
 from pyoco_gateway.read_model.log_sweep import LogSweep
 from pyoco_gateway.read_model.run_index import RunIndex
+from pyoco_gateway.read_model.run_owners import RunOwners
 from pyoco_gateway.reaper.loop import Reaper
 from pyoco_gateway.reaper.parked import ParkedJobReaper
 from pyoco_gateway.reaper.rules import Patience
@@ -36,7 +38,16 @@ from pyoco_protocol.jetstream.dead_letter_box import DeadLetterBox
 from pyoco_protocol.jetstream.log_store import LogStore
 from pyoco_protocol.jetstream.run_store import RunStore
 from pyoco_protocol.jetstream.workflow_texts import WorkflowTexts
-from pyoco_protocol.topology import wanted_topology
+from pyoco_protocol.job_signing import JobSigner
+from pyoco_protocol.topology import Topology, wanted_consumer, wanted_topology
+
+
+def _preparation(settings: GatewaySettings, topology: Topology) -> Preparation:
+    queues = [
+        wanted_consumer(tag, topology.names, settings.consumers)
+        for tag in settings.queues.prepared_tags
+    ]
+    return Preparation(topology, queues)
 
 
 @asynccontextmanager
@@ -44,14 +55,15 @@ async def running(
     settings: GatewaySettings, registry: CollectorRegistry
 ) -> AsyncGenerator[dict[str, Any]]:
     """Yield what the routes find in the state of a request, by its names there."""
-    topology = wanted_topology(settings.topology)
+    topology = wanted_topology(settings.topology, with_keys=asks_for_keys(settings.auth))
     language = settings.dashboard.dashboard_lang
     async with open_broker(
-        settings.broker, name="pyoco-gateway", prepare=Preparation(topology)
+        settings.broker, name="pyoco-gateway", prepare=_preparation(settings, topology)
     ) as broker:
         index = RunIndex(lambda: broker.connections)
         store = RunStore(broker, topology.names, index.wrote)
-        queue = JobQueue(broker, topology.names)
+        signer = JobSigner(settings.signing.keys)
+        queue = JobQueue(broker, topology.names, signer)
         retention_sec = round(settings.snapshots.run_retention_sec)
         submit_run = SubmitRun(
             store=store,
@@ -74,7 +86,7 @@ async def running(
             runs=in_sight,
             patience=patience,
             retention_sec=retention_sec,
-            jobs=RunJobs(texts, settings.topology.default_tag),
+            jobs=RunJobs(texts, settings.topology.default_tag, signer),
             is_confirmed=submit_run.is_confirmed,
             on_queued=submit_run.unconfirmed.discard,
         )
@@ -99,7 +111,8 @@ async def running(
             texts,
             max_letters=settings.topology.dlq_max_msgs,
         )
-        watch = watching(settings.watching, broker, store)
+        owners = RunOwners(are_wanted=settings.auth.http_auth_mode != "none")
+        watch = watching(settings.watching, broker, store, owners)
         with desk as (letter_watch, letters):
             async with anyio.create_task_group() as tasks:
                 # Everybody who looks at all runs stands behind this one watch.
@@ -122,6 +135,7 @@ async def running(
                 tasks.start_soon(watch.run)
                 fleet.start(tasks)
                 yield {
+                    **keys_in_use(tasks, settings.auth, broker, topology.names),
                     "submit_run": submit_run,
                     "read_run": ReadRun(store),
                     "read_logs": ReadLogs(ReadRun(store), logs),
@@ -150,6 +164,7 @@ async def running(
                     "submit_workflow": SubmitWorkflow(check_workflow, texts, submit_run),
                     "workflow_yaml_max_bytes": settings.snapshots.workflow_yaml_max_bytes,
                     **watch.state,
+                    "run_owners": owners,
                     "page_language": None if language == "auto" else language,
                 }
                 tasks.cancel_scope.cancel()

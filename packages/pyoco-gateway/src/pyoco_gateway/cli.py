@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
-from pyoco_gateway.stopping import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
-from pyoco_protocol.problems import CliUsageError, PyocoError, SettingsError
+from pyoco_gateway.command_line import run_command
+from pyoco_protocol.problems import CliUsageError, SettingsError
 
 if TYPE_CHECKING:
     from pyoco_protocol.settings import LogSettings
@@ -116,6 +116,7 @@ def up(
         _refuse("--nats-port and --data-dir need --with-nats", "--with-nats --nats-port 4223")
 
     from pyoco_gateway.environment import environment_with, gateway_settings
+    from pyoco_gateway.hardening.binding import settings_for_host
     from pyoco_gateway.up import BrokerChoice
     from pyoco_gateway.up import up as run_up
 
@@ -133,7 +134,7 @@ def up(
             _refuse(f"--nats-url: {error.problems[0].what}", "--nats-url nats://127.0.0.1:4222")
         raise
     _start_logging(settings.log, environ)
-    _require_loopback(host, insecure=insecure)
+    settings = settings_for_host(settings, host, insecure=insecure, command=f"{PROGRAM} up")
     broker = BrokerChoice(
         directory=(data_dir or Path(".pyoco/server")).resolve(),
         port=4222 if nats_port is None else nats_port,
@@ -183,6 +184,7 @@ def dev(
     from pyoco_gateway.dev import DevOptions
     from pyoco_gateway.dev import dev as run_dev
     from pyoco_gateway.environment import environment_with, gateway_settings
+    from pyoco_gateway.hardening.binding import settings_for_host
 
     environ = environment_with(
         {"PYOCO_LOG_LEVEL": log_level, "PYOCO_DASHBOARD_LANG": dashboard_lang},
@@ -191,7 +193,7 @@ def dev(
     )
     settings = gateway_settings(environ)
     _start_logging(settings.log, environ, to_stderr=True)
-    _require_loopback(host, insecure=insecure)
+    settings = settings_for_host(settings, host, insecure=insecure, command=f"{PROGRAM} dev")
     options = DevOptions(
         host=host,
         port=port,
@@ -206,19 +208,7 @@ def dev(
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code: 0, 1 or 130."""
-    try:
-        code = server.main(args=arguments, prog_name=PROGRAM, standalone_mode=False)
-    except click.UsageError as error:
-        name = error.ctx.info_name if error.ctx is not None else None
-        what = error.format_message().rstrip(".")
-        return _explain(CliUsageError(what, _EXAMPLES.get(name or "", _EXAMPLES["up"])))
-    except click.ClickException as error:
-        return _explain(CliUsageError(error.format_message(), _EXAMPLES["up"]))
-    except PyocoError as error:
-        return _explain(error)
-    except (click.Abort, KeyboardInterrupt):
-        return EXIT_INTERRUPTED
-    return code if isinstance(code, int) else EXIT_OK
+    return run_command(server, PROGRAM, arguments, examples=_EXAMPLES, default="up")
 
 
 def main() -> NoReturn:
@@ -226,39 +216,8 @@ def main() -> NoReturn:
     sys.exit(run())
 
 
-def _explain(error: PyocoError) -> int:
-    """Say on stderr what is wrong and what to do about it."""
-    if isinstance(error, CliUsageError):
-        what = error.detail.removesuffix(f"; example: {error.example}")
-        advice = [f"example: {error.example}", error.hint()]
-    else:
-        what, advice = error.detail, [error.hint()]
-    click.echo(f"{PROGRAM}: {what} [{error.entry.err_id}]", err=True)
-    for line in advice:
-        click.echo(f"  {line}", err=True)
-    return EXIT_FAILED
-
-
 def _refuse(what: str, flags: str) -> NoReturn:
     raise CliUsageError(what, f"{PROGRAM} up {flags}")
-
-
-def _require_loopback(host: str, *, insecure: bool) -> None:
-    from pyoco_gateway.server import is_loopback
-
-    if is_loopback(host):
-        return
-    if not insecure:
-        raise CliUsageError(
-            f"--host {host} can be reached from other machines, and nobody is asked for a key; "
-            "add --insecure if that is what you want",
-            f"{PROGRAM} up --host 127.0.0.1",
-        )
-    import logging
-
-    logging.getLogger(__name__).warning(
-        "anybody who can reach this address can submit and read runs", extra={"host": host}
-    )
 
 
 def _start_logging(

@@ -4,13 +4,18 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyoco_protocol.problems import SettingProblem, SettingsError
+from pyoco_gateway.access.keys import Pepper
 from pyoco_protocol.settings import (
     BrokerSettings,
+    ConsumerSettings,
     DashboardSettings,
     HeartbeatSettings,
     HttpAuthSettings,
+    HttpFaceSettings,
+    JobSigningSettings,
     LogSettings,
+    QueueSetupSettings,
+    RateSettings,
     SnapshotSettings,
     TopologySettings,
     WatchSettings,
@@ -32,6 +37,12 @@ class GatewaySettings:
     dashboard: DashboardSettings
     log: LogSettings
     watching: WatchSettings
+    face: HttpFaceSettings
+    auth: HttpAuthSettings
+    consumers: ConsumerSettings
+    queues: QueueSetupSettings
+    signing: JobSigningSettings
+    rates: RateSettings
 
 
 def environment_with(
@@ -51,17 +62,9 @@ def environment_with(
 def gateway_settings(environ: Mapping[str, str]) -> GatewaySettings:
     """Return the settings in `environ`; raise SettingsError naming the variable to change."""
     auth = load_settings(HttpAuthSettings, environ)
-    if auth.http_auth_mode != "none":
-        # Serving everybody while the operator believes in keys would be the worst answer.
-        raise SettingsError(
-            [
-                SettingProblem(
-                    "PYOCO_HTTP_AUTH_MODE",
-                    f"{auth.http_auth_mode} is not available in this version",
-                    "none",
-                )
-            ]
-        )
+    if auth.http_auth_mode == "api_key":
+        # Refuses one that is missing or weak now, not when the first key is shown.
+        Pepper.of(auth)
     return GatewaySettings(
         broker=load_settings(BrokerSettings, environ),
         topology=load_settings(TopologySettings, environ),
@@ -70,6 +73,12 @@ def gateway_settings(environ: Mapping[str, str]) -> GatewaySettings:
         dashboard=load_settings(DashboardSettings, environ),
         log=load_settings(LogSettings, environ),
         watching=load_settings(WatchSettings, environ),
+        face=load_settings(HttpFaceSettings, environ),
+        auth=auth,
+        consumers=load_settings(ConsumerSettings, environ),
+        queues=load_settings(QueueSetupSettings, environ),
+        signing=load_settings(JobSigningSettings, environ),
+        rates=load_settings(RateSettings, environ),
     )
 
 

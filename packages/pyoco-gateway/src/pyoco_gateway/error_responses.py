@@ -13,6 +13,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from pyoco_gateway.access.caller import is_nobody
 from pyoco_gateway.request_ids import request_id_of
 from pyoco_gateway.shortening import shortened
 from pyoco_protocol.jetstream.requests import RefusedError
@@ -72,9 +73,12 @@ async def answer_problem(
     receive: Receive,
     send: Send,
     headers: Mapping[str, str] | None = None,
+    *,
+    is_logged: bool = True,
 ) -> None:
     """Answer a request with `error`, from below the routes."""
-    await _problem_response(error, scope, headers)(scope, receive, send)
+    response = _problem_response(error, scope, headers, is_logged=is_logged)
+    await response(scope, receive, send)
 
 
 class LastResort:
@@ -145,19 +149,29 @@ def _response_to_crash(error: Exception, scope: Scope) -> Response:
 
 
 def _problem_response(
-    error: PyocoError, scope: Scope, headers: Mapping[str, str] | None = None
+    error: PyocoError,
+    scope: Scope,
+    headers: Mapping[str, str] | None = None,
+    *,
+    is_logged: bool = True,
 ) -> Response:
-    fields = {**error_fields(error), **_request_fields(scope)}
-    if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        _log.warning("request failed", extra=fields, exc_info=error)
-    else:
-        _log.info("request refused", extra=fields)
+    if is_logged:
+        _log_problem(error, scope)
     if isinstance(error, BodyTooLargeError | WorkflowTooLargeError):
         # The rest of the body is still coming and must not be taken for the next request.
         headers = {**(headers or {}), "Connection": "close"}
     if (retry_after := error.extra.get("retry_after_sec")) is not None:
         headers = {**(headers or {}), "Retry-After": str(retry_after)}
     return _as_response(error, scope, headers)
+
+
+def _log_problem(error: PyocoError, scope: Scope) -> None:
+    fields = {**error_fields(error), **_request_fields(scope)}
+    if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        _log.warning("request failed", extra=fields, exc_info=error)
+    elif not is_nobody(scope):
+        # Of whom nothing is known, who asks at an open door and is told off, nothing need be.
+        _log.info("request refused", extra=fields)
 
 
 def _as_response(error: PyocoError, scope: Scope, headers: Mapping[str, str] | None) -> Response:

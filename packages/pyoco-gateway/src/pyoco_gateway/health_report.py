@@ -71,6 +71,7 @@ class HealthReport:
             broker=BrokerHealth(
                 connected=connected,
                 address=self._address,
+                trouble=self._broker.trouble,
                 server_version=self._server_version(),
                 api_level=None if jetstream is None else jetstream.api_level,
                 storage_bytes=None if jetstream is None else jetstream.storage_bytes,

@@ -1,9 +1,11 @@
 """Where accepted runs wait for a worker."""
 
+import time
 from typing import Final
 
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.requests import ask
+from pyoco_protocol.job_signing import JobSigner
 from pyoco_protocol.subjects import Names
 
 _MSG_ID: Final = "Nats-Msg-Id"
@@ -13,11 +15,20 @@ _HEADROOM_BYTES: Final = 4096
 
 
 class JobQueue:
-    """Publishes jobs to the work stream; returns only when they are stored."""
+    """Publishes jobs to the work stream, signed; returns only when they are stored."""
 
-    def __init__(self, broker: Broker, names: Names) -> None:
+    def __init__(self, broker: Broker, names: Names, signer: JobSigner | None = None) -> None:
         self._broker = broker
         self._names = names
+        self._signer = signer or JobSigner(())
+
+    def seal(self, job: bytes) -> str | None:
+        """Return what the record of a run that is taken in says of its job."""
+        return self._signer.seal(job)
+
+    def require_seal(self, job: bytes, given: str | None) -> None:
+        """Raise JobSignatureError unless `given` is what `seal` said of this job."""
+        self._signer.require_seal(job, given)
 
     @property
     def max_job_bytes(self) -> int:
@@ -31,5 +42,10 @@ class JobQueue:
         UnknownOutcomeError where nobody can tell.
         """
         client = self._broker.require_up()
-        headers = {_MSG_ID: message_id, _EXPECTED_STREAM: self._names.work_stream}
-        await ask(client, self._names.work(tag), job, headers=headers)
+        subject = self._names.work(tag)
+        headers = {
+            _MSG_ID: message_id,
+            _EXPECTED_STREAM: self._names.work_stream,
+            **self._signer.headers(subject, job, now=time.time()),
+        }
+        await ask(client, subject, job, headers=headers)

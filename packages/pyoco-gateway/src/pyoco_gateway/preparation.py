@@ -1,25 +1,34 @@
 """What a broker must have before the gateway uses it."""
 
+from collections.abc import Sequence
+
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.ensure import (
     Difference,
     check_broker,
+    ensure_consumer,
     ensure_topology,
     report_differences,
 )
-from pyoco_protocol.topology import Topology
+from pyoco_protocol.topology import ConsumerSpec, Topology
 
 
 class Preparation:
-    """Checks the broker and creates what is missing; runs after each connect."""
+    """Checks the broker and creates what is missing; runs after each connect.
 
-    def __init__(self, topology: Topology) -> None:
+    `queues` are those of workers that may not create their own.
+    """
+
+    def __init__(self, topology: Topology, queues: Sequence[ConsumerSpec] = ()) -> None:
         self._topology = topology
+        self._queues = queues
         self._reported: list[Difference] = []
 
     async def __call__(self, broker: Broker) -> None:
         """Leave the broker ready, or raise; tell each difference once, not at each reconnect."""
         await check_broker(broker.client)
         differences = await ensure_topology(broker.client, self._topology)
+        for queue in self._queues:
+            differences += (await ensure_consumer(broker.client, queue)).differences
         report_differences([each for each in differences if each not in self._reported])
         self._reported = differences

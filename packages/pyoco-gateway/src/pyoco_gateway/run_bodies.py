@@ -5,7 +5,7 @@ from typing import Final
 
 from pyoco_protocol.snapshots import RunSnapshot
 
-INTERNAL_FIELDS: Final = frozenset({"request_hash", "accepted_by"})
+INTERNAL_FIELDS: Final = frozenset({"request_hash", "accepted_by", "seal"})
 RECORDS: Final = frozenset({"task_records"})
 
 

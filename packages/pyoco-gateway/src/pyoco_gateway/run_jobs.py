@@ -1,8 +1,9 @@
 """Makes the job of a run that is stored already, to queue it once more."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyoco_protocol.jetstream.workflow_texts import WorkflowTexts
+from pyoco_protocol.job_signing import JobSigner
 from pyoco_protocol.jobs import RunJob
 from pyoco_protocol.problems import WorkflowTextGoneError
 from pyoco_protocol.snapshots import RunSnapshot
@@ -14,9 +15,18 @@ class RunJobs:
 
     texts: WorkflowTexts
     default_tag: str
+    signer: JobSigner = field(default_factory=lambda: JobSigner(()))
 
     async def make(self, run: RunSnapshot) -> RunJob:
-        """Return the job; raise WorkflowTextGoneError where the run's workflow is not kept."""
+        """Return the job; raise WorkflowTextGoneError where the run's workflow is not kept.
+
+        Where jobs are signed, raise JobSignatureError for a run that no gateway took in so.
+        """
+        job = await self._made(run)
+        self.signer.require_seal(job.to_bytes(), run.seal)
+        return job
+
+    async def _made(self, run: RunSnapshot) -> RunJob:
         job = RunJob.of(run, default_tag=self.default_tag)
         sha256 = run.workflow_yaml_sha256
         if sha256 is None:

@@ -1,19 +1,26 @@
 """Serves HTTP on sockets that are bound before anything else is started."""
 
+import asyncio
 import errno
 import ipaddress
 import logging
 import socket
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from typing import Final
 
 import anyio
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from pyoco_gateway.event_streams.carrier import EXTENSION, Carrier, Closing
+from pyoco_gateway.hardening.connection import (
+    ConnectionLimits,
+    FewLines,
+    LimitedConfig,
+    LimitedConnection,
+)
+from pyoco_gateway.hardening.response_headers import RESPONSE_HEADERS
 from pyoco_protocol.problems import CATALOGUE, CliUsageError, PortBusyError, PyocoError
 from pyoco_protocol.task_groups import plain_errors
 
@@ -34,17 +41,19 @@ _KEEP_ALIVE_SEC: Final = 75
 # How much the kernel takes for a reader that does not read; left alone it takes three megabytes,
 # and that a reader stalls is noticed only after that. What is on its way does not count.
 _UNSENT_BYTES: Final = 131_072
+# How often connections are looked at that may be kept for too long.
+_JUDGE_SEC: Final = 0.5
 # With what follows, the process is gone two seconds after SIGTERM even if the broker is frozen.
 _FINISH_SEC: Final = 1
 
 
-class _Config(uvicorn.Config):
+class _Config(LimitedConfig):
     """The configuration, which every connection can see, and whether the server is closing."""
 
     closing: Closing
 
 
-class _Protocol(HttpToolsProtocol):
+class _Protocol(LimitedConnection):
     """A connection that answers which go on can end, and through which they hear of the end."""
 
     config: _Config
@@ -163,38 +172,56 @@ def url_of(sockets: list[socket.socket]) -> str:
 
 
 @asynccontextmanager
-async def serving(app: ASGIApp, sockets: list[socket.socket]) -> AsyncGenerator[None]:
+async def serving(
+    app: ASGIApp, sockets: list[socket.socket], limits: ConnectionLimits
+) -> AsyncGenerator[None]:
     """Serve `app` until the context is left; entered when it answers.
 
     Leaving gives requests in hand a moment to finish.
     """
-    server = _Server(
-        _Config(
-            app,
-            http=_Protocol,
-            ws="none",
-            lifespan="on",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            # Whoever calls may write these headers; nobody here believes them.
-            proxy_headers=False,
-            timeout_keep_alive=_KEEP_ALIVE_SEC,
-            timeout_graceful_shutdown=_FINISH_SEC,
-            backlog=_BACKLOG,
-        )
+    config = _Config(
+        app,
+        http=_Protocol,
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        headers=list(RESPONSE_HEADERS),
+        # Whoever calls may write these headers; nobody here believes them.
+        proxy_headers=False,
+        timeout_keep_alive=_KEEP_ALIVE_SEC,
+        timeout_graceful_shutdown=_FINISH_SEC,
+        backlog=_BACKLOG,
     )
+    config.limits = limits
+    server = _Server(config)
     # What it has to say at start and stop is said by us, with fields.
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-    with plain_errors():
+    of_library = logging.getLogger("uvicorn.error")
+    of_library.setLevel(logging.WARNING)
+    few_lines = FewLines()
+    of_library.addFilter(few_lines)
+    with plain_errors(), ExitStack() as held:
+        held.callback(of_library.removeFilter, few_lines)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_serve_to_the_end, server, sockets)
             await server.ready.wait()
             tasks.start_soon(_end_with_the_rest, server)
+            tasks.start_soon(_judge_connections, server)
             try:
                 yield
             finally:
                 server.stop()
+
+
+async def _judge_connections(server: _Server) -> None:
+    """Close connections that are kept for too long by those who do not use them."""
+    loop = asyncio.get_running_loop()
+    while not await server.closing.within(_JUDGE_SEC):
+        now = loop.time()
+        for connection in list(server.server_state.connections):
+            if isinstance(connection, LimitedConnection):
+                connection.judge(now)
 
 
 async def _end_with_the_rest(server: _Server) -> None:

@@ -1,11 +1,12 @@
 """The body of a submission: bytes in, a checked submission out."""
 
-import math
 from typing import Final, TypeVar
 
-from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from pyoco_gateway.error_responses import invalid_request
+from pyoco_gateway.hardening.json_limits import fault_in, fault_in_text
+from pyoco_gateway.shortening import shortened
 from pyoco_protocol.http_bodies import RunCancellation, RunSubmission
 from pyoco_protocol.problems import InvalidRequestError, UnsupportedContentTypeError
 
@@ -26,7 +27,7 @@ def require_json(content_type: str | None) -> None:
     A web page of anybody's can make a browser post anything else to a server on this machine.
     """
     if (content_type or "").partition(";")[0].strip().lower() != _JSON:
-        raise UnsupportedContentTypeError(content_type, [_JSON])
+        raise UnsupportedContentTypeError(shortened(content_type or "") or None, [_JSON])
 
 
 def idempotency_key(header: str | None) -> str | None:
@@ -50,10 +51,13 @@ def parse_body(model: type[Body], body: bytes, *, content_type: str | None) -> B
     """Return a request body as its model; raise InvalidRequestError for anything else."""
     require_json(content_type)
     try:
-        return model.model_validate_json(body)
+        parsed = model.model_validate_json(body)
     except ValidationError as error:
         faults = error.errors(include_url=False, include_context=False, include_input=False)
         raise invalid_request(faults, root="body") from None
+    if fault := fault_in_text(body):
+        raise InvalidRequestError([("body", fault)])
+    return parsed
 
 
 def parse_submission(body: bytes) -> RunSubmission:
@@ -64,20 +68,8 @@ def parse_submission(body: bytes) -> RunSubmission:
         faults = error.errors(include_url=False, include_context=False, include_input=False)
         # Not chained: the original would carry what was sent into the log.
         raise invalid_request(faults, root="body") from None
-    if not _is_finite(submission.params):
-        # The parser lets them pass, and the stored form would quietly hold null instead.
-        raise InvalidRequestError(
-            [("params", "NaN, Infinity and numbers beyond 1e308 are not JSON")]
-        )
+    # The parser lets these pass. Of a key that comes twice it takes one, and whoever else reads
+    # the same text may take the other.
+    if fault := fault_in(submission.params, body, len(submission.model_fields_set)):
+        raise InvalidRequestError([("params", fault)])
     return submission
-
-
-def _is_finite(value: JsonValue) -> bool:
-    # The parser has refused what is nested deeper than any recursion limit.
-    if isinstance(value, float):
-        return math.isfinite(value)
-    if isinstance(value, dict):
-        return all(map(_is_finite, value.values()))
-    if isinstance(value, list):
-        return all(map(_is_finite, value))
-    return True

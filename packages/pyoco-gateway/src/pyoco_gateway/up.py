@@ -12,6 +12,7 @@ import anyio
 from pyoco_gateway.broker.data_directory import locked_directory
 from pyoco_gateway.broker.embedded import BrokerPlan, embedded_broker, plan_bootstrap, plan_broker
 from pyoco_gateway.environment import GatewaySettings
+from pyoco_gateway.hardening.connection import ConnectionLimits
 from pyoco_gateway.server import bound_sockets, serving, url_of
 from pyoco_gateway.stopping import run_until_signalled
 from pyoco_protocol.settings import BrokerSettings
@@ -81,8 +82,9 @@ async def gateway(settings: GatewaySettings, sockets: list[socket.socket]) -> As
     from pyoco_gateway.app import create_app
 
     url = url_of(sockets)
+    limits = ConnectionLimits.of(settings.face)
     try:
-        async with serving(create_app(settings), sockets):
+        async with serving(create_app(settings), sockets, limits):
             _log.info("gateway ready", extra={"url": url})
             yield
     finally:

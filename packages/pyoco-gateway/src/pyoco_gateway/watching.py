@@ -9,6 +9,7 @@ import anyio.to_thread
 
 from pyoco_gateway.event_streams.stream_limits import StreamLimits
 from pyoco_gateway.read_model.run_hub import RunHub
+from pyoco_gateway.read_model.run_owners import RunOwners
 from pyoco_gateway.use_cases.watch_run import WatchRun
 from pyoco_gateway.use_cases.watch_runs import WatchRuns
 from pyoco_protocol.jetstream.connection import Broker
@@ -54,10 +55,12 @@ class Watching:
         }
 
 
-def watching(settings: WatchSettings, broker: Broker, store: RunStore) -> Watching:
+def watching(
+    settings: WatchSettings, broker: Broker, store: RunStore, owners: RunOwners
+) -> Watching:
     """Return the parts of watching, and let this process open as many streams as it may."""
     _allow_descriptors(settings.sse_max_streams + _OTHER_DESCRIPTORS)
-    return Watching(RunHub(store), StreamLimits(settings), broker)
+    return Watching(RunHub(store, owners), StreamLimits(settings), broker)
 
 
 def _allow_descriptors(wanted: int) -> None:

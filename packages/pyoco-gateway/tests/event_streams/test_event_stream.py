@@ -55,7 +55,9 @@ class Reader:
         """Read to the end of the stream."""
         reader, writer = await asyncio.open_connection(base_url.host, base_url.port, limit=2**20)
         try:
-            writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+            writer.write(
+                f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
+            )
             head = await reader.readuntil(b"\r\n\r\n")
             assert head.startswith(b"HTTP/1.1 200 "), head
             opened()

@@ -22,3 +22,16 @@ def test_each_peer_and_all_together_have_a_limit_and_give_back_what_they_took() 
     with limits.slot("a"), limits.slot("a"), pytest.raises(TooManyRequestsError), limits.slot("a"):
         pass
     assert not limits._by_peer
+
+
+def test_each_key_has_a_limit_over_all_peers_and_gives_back_what_it_took() -> None:
+    settings = WatchSettings(sse_max_streams_per_peer=3, sse_max_streams_per_key=2)
+    limits = StreamLimits(settings)
+    with limits.slot("a", "key"), limits.slot("b", "key"):
+        with pytest.raises(TooManyRequestsError), limits.slot("c", "key"):
+            pass
+        # A refusal takes no place, neither of the key nor of the peer.
+        with limits.slot("c", "other"), limits.slot("c"), limits.slot("c"):
+            assert limits.open == 5
+    assert not limits._by_key
+    assert not limits._by_peer

@@ -5,13 +5,15 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from pyoco_gateway.access.caller import Caller
 from pyoco_gateway.metrics.bounded_labels import BoundedLabels
 from pyoco_gateway.metrics.run_metrics import RunMetrics
+from pyoco_gateway.metrics.tenants import seen_by
 from pyoco_gateway.read_model.run_feed import RunChange
 from pyoco_gateway.read_model.run_outline import RunOutline
 from pyoco_testkit.builders import NOW
 
-LABELS = {"flow": "hello", "tag": "gpu"}
+LABELS = {"tenant": "default", "flow": "hello", "tag": "gpu"}
 
 
 class Feed:
@@ -130,7 +132,9 @@ def test_flows_and_tags_without_end_become_one_other(feed: Feed) -> None:
         if sample.name == "pyoco_runs_submitted_total"
     ]
     assert len(samples) == 101
-    assert feed.value("pyoco_runs_submitted_total", flow="other", tag="other") == 900
+    assert (
+        feed.value("pyoco_runs_submitted_total", tenant="default", flow="other", tag="other") == 900
+    )
 
 
 def test_labels_that_were_let_through_stay() -> None:
@@ -141,3 +145,36 @@ def test_labels_that_were_let_through_stay() -> None:
         ("other", "other"),
         ("a", "t"),
     ]
+
+
+def test_a_tenant_sees_its_own_numbers_and_anybody_the_sum(feed: Feed) -> None:
+    for number, tenant_id in enumerate(("acme", "globex", None, "acme")):
+        feed.tell("PENDING", f"r{number}", tenant_id=tenant_id)
+    feed.tell("PENDING", "r9", tenant_id="globex", flow_name="theirs")
+    samples = [
+        sample
+        for family in feed.registry.collect()
+        for sample in family.samples
+        if sample.name == "pyoco_runs_submitted_total"
+    ]
+
+    def seen(tenant_id: str | None) -> dict[str, float]:
+        caller = Caller(tenant_id, None, frozenset())
+        shown = seen_by(caller, samples)
+        assert all(sample.labels.keys() == {"flow", "tag"} for sample in shown)
+        return {sample.labels["flow"]: sample.value for sample in shown}
+
+    assert seen("acme") == {"hello": 2}
+    assert seen("globex") == {"hello": 1, "theirs": 1}
+    assert seen("default") == {"hello": 1}
+    assert seen("nobody") == {}
+    assert seen(None) == {"hello": 4, "theirs": 1}
+
+
+def test_no_tenant_can_use_up_the_names_of_anothers_flows(feed: Feed) -> None:
+    for number in range(200):
+        feed.tell("PENDING", f"a{number}", tenant_id="acme", flow_name=f"flow-{number}")
+    feed.tell("PENDING", "g", tenant_id="globex", flow_name="mine")
+
+    labels = {"tenant": "globex", "flow": "mine", "tag": "gpu"}
+    assert feed.value("pyoco_runs_submitted_total", **labels) == 1

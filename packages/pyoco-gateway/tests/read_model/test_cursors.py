@@ -77,3 +77,13 @@ def test_a_cursor_of_other_filters_is_refused() -> None:
     text = OURS.write(HistoryCursor(1.0, 2), FILTERS)
     with pytest.raises(CursorError, match="other filters"):
         OURS.read(text, "fedcba9876543210")
+
+
+@given(cursors)
+def test_a_cursor_of_another_tenant_reads_like_one_that_was_altered(cursor: Cursor) -> None:
+    acme, globex = (Cursors(STREAM, CREATED, tenant) for tenant in ("acme", "globex"))
+    text = acme.write(cursor, FILTERS)
+    assert acme.read(text, FILTERS) == cursor
+    for other in (globex, OURS):
+        with pytest.raises(CursorError, match="was altered"):
+            other.read(text, FILTERS)

@@ -16,12 +16,20 @@ from pyoco_testkit.builders import NOW
 REASONS = ("execution_error", "flow_not_found", "run_absent")
 TAGS = ("cpu", "gpu")
 RUNS = (None, "r1", "r2", "r3")
+TENANTS = (None, "acme", "default")
+
+Told = tuple[str, str, str | None, str | None]
 
 
 def entry(
-    seq: int, reason: str = REASONS[0], tag: str = TAGS[0], run_id: str | None = None
+    seq: int,
+    reason: str = REASONS[0],
+    tag: str = TAGS[0],
+    run_id: str | None = None,
+    tenant_id: str | None = None,
 ) -> Entry:
-    value = json.dumps({"timestamp": NOW, "reason": reason, "run_id": run_id}).encode()
+    said = {"timestamp": NOW, "reason": reason, "run_id": run_id, "tenant_id": tenant_id}
+    value = json.dumps(said).encode()
     return Entry(key=tag, revision=seq, value=value, written_at=NOW, pending=0)
 
 
@@ -32,32 +40,40 @@ def index() -> Iterator[DeadLetterIndex]:
 
 
 letters = st.lists(
-    st.tuples(st.sampled_from(REASONS), st.sampled_from(TAGS), st.sampled_from(RUNS)), max_size=30
+    st.tuples(
+        st.sampled_from(REASONS),
+        st.sampled_from(TAGS),
+        st.sampled_from(RUNS),
+        st.sampled_from(TENANTS),
+    ),
+    max_size=30,
 )
 wishes = st.builds(
     LetterFilter,
     reason=st.none() | st.sampled_from(REASONS),
     tag=st.none() | st.sampled_from(TAGS),
     run_id=st.none() | st.sampled_from([run for run in RUNS if run]),
+    tenant_id=st.none() | st.sampled_from(["acme", "default", "nobody"]),
 )
 
 
 @given(letters, wishes, st.integers(1, 5), st.sets(st.integers(1, 30)))
 def test_pages_hold_each_letter_that_matches_once_and_in_order(
-    told: list[tuple[str, str, str | None]], wanted: LetterFilter, limit: int, gone: set[int]
+    told: list[Told], wanted: LetterFilter, limit: int, gone: set[int]
 ) -> None:
     with closing(DeadLetterIndex()) as index:
-        for seq, (reason, tag, run_id) in enumerate(told, start=1):
-            index.on_entry(entry(seq, reason, tag, run_id))
+        for seq, fields in enumerate(told, start=1):
+            index.on_entry(entry(seq, *fields))
         for seq in gone:
             index.drop(seq)
         expected = [
             seq
-            for seq, (reason, tag, run_id) in enumerate(told, start=1)
+            for seq, (reason, tag, run_id, tenant_id) in enumerate(told, start=1)
             if seq not in gone
             and wanted.reason in (None, reason)
             and wanted.tag in (None, tag)
             and wanted.run_id in (None, run_id)
+            and wanted.tenant_id in (None, tenant_id or "default")
         ]
         down: list[int] = []
         while page := index.newest(wanted, before=down[-1] if down else None, limit=limit):
@@ -79,6 +95,11 @@ def test_every_question_is_answered_from_an_index_in_order(index: DeadLetterInde
         LetterFilter(run_id="x"),
         LetterFilter(reason="x", run_id="x"),
         LetterFilter(reason="x", tag="x", run_id="x"),
+        LetterFilter(tenant_id="x"),
+        LetterFilter(tenant_id="x", reason="x"),
+        LetterFilter(tenant_id="x", tag="x"),
+        LetterFilter(tenant_id="x", tag="x", reason="x"),
+        LetterFilter(tenant_id="x", run_id="x"),
     ):
         asked: list[str] = []
         index._letters.set_trace_callback(asked.append)
@@ -93,8 +114,27 @@ def test_every_question_is_answered_from_an_index_in_order(index: DeadLetterInde
     assert used == {
         "INTEGER PRIMARY KEY",
         *(f"COVERING INDEX by_{name}" for name in ("reason", "tag", "tag_and_reason", "run")),
+        *(
+            f"COVERING INDEX by_tenant{name}"
+            for name in ("", "_and_reason", "_and_tag", "_tag_and_reason")
+        ),
         "INDEX by_run",
     }
+
+
+def test_a_tenants_question_is_answered_from_its_own_stretch(index: DeadLetterIndex) -> None:
+    for wanted in (
+        LetterFilter(tenant_id="x"),
+        LetterFilter(tenant_id="x", reason="x"),
+        LetterFilter(tenant_id="x", tag="x"),
+        LetterFilter(tenant_id="x", tag="x", reason="x"),
+    ):
+        asked: list[str] = []
+        index._letters.set_trace_callback(asked.append)
+        index.newest(wanted, before=7, limit=50)
+        index._letters.set_trace_callback(None)
+        ((*_, plan),) = index._letters.execute(f"EXPLAIN QUERY PLAN {asked[0]}").fetchall()
+        assert "(tenant_id=? AND" in plan
 
 
 def test_no_more_letters_are_held_than_allowed() -> None:

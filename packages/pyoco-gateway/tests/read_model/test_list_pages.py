@@ -2,121 +2,20 @@
 
 import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyoco_gateway.read_model import index_queries
+from index_world import RUNS, TENANTS, World, matches
 from pyoco_gateway.read_model.cursors import Cursor
 from pyoco_gateway.read_model.index_queries import counts
-from pyoco_gateway.read_model.index_tables import IndexTables, run_key
+from pyoco_gateway.read_model.index_tables import run_key
 from pyoco_gateway.read_model.list_query import ListQuery, Order, RunFilters
-from pyoco_gateway.read_model.pages import Page, page_of
-from pyoco_gateway.read_model.run_feed import RunChange, RunFeed
-from pyoco_protocol.jetstream.bucket_watch import Entry
+from pyoco_gateway.read_model.pages import Page
 from pyoco_protocol.run_lifecycle import RunStatus
 from pyoco_testkit.builders import snapshot_json
-
-RUNS = [f"run-{number}" for number in range(6)]
-
-
-@dataclass
-class Kept:
-    """A follower that keeps what it is told."""
-
-    changes: list[RunChange] = field(default_factory=list)
-
-    def on_change(self, change: RunChange) -> None:
-        self.changes.append(change)
-
-    def on_reset(self) -> None: ...
-
-    def on_resumed(self) -> None: ...
-
-    def on_caught_up(self) -> None: ...
-
-
-@dataclass(frozen=True)
-class Known:
-    """What the model knows of a run."""
-
-    record: dict[str, Any]
-    changed: int
-    created: float
-
-
-@contextmanager
-def found_by(way: str) -> Iterator[None]:
-    """Have pages found in one of the ways; numbers decide which one is taken otherwise."""
-    merged = 0 if way == "walk" else 256
-    few = 1000 if way == "sort" else -1
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(index_queries, "_MAX_MERGED", merged)
-        patch.setattr(index_queries, "_MAX_SORTED", few)
-        yield
-
-
-class World:
-    """An index, and beside it the plain truth."""
-
-    def __init__(self, way: str = "merge") -> None:
-        self._way = way
-        self.tables = IndexTables()
-        self.runs: dict[str, Known] = {}
-        self.revision = 0
-
-    def write(self, run_id: str, **fields: Any) -> None:
-        record = snapshot_json(run_id=run_id, **fields)
-        self._tell(run_id, json.dumps(record).encode())
-        before = self.runs.get(run_id)
-        if before is None:
-            self.runs[run_id] = Known(record, self.revision, record["submitted_at"])
-        elif before.record != {**record, "heartbeat_at": before.record["heartbeat_at"]}:
-            self.runs[run_id] = Known(record, self.revision, before.created)
-
-    def beat(self, run_id: str) -> None:
-        """A write that moves nothing but the heartbeat."""
-        if (known := self.runs.get(run_id)) is not None:
-            record = {**known.record, "heartbeat_at": known.record["heartbeat_at"] + 1}
-            self._tell(run_id, json.dumps(record).encode())
-            self.runs[run_id] = replace(known, record=record)
-
-    def remove(self, run_id: str, value: bytes | None = None) -> None:
-        self._tell(run_id, value)
-        self.runs.pop(run_id, None)
-
-    def _tell(self, run_id: str, value: bytes | None) -> None:
-        self.revision += 1
-        told = Kept()
-        RunFeed([told]).on_entry(Entry(run_id, self.revision, value, 1e9 + self.revision, 0))
-        self.tables.apply(told.changes)
-
-    def page(self, query: ListQuery, place: Cursor | None = None) -> tuple[list[Any], Page]:
-        with found_by(self._way):
-            page = page_of(self.tables, query, place)
-        return [json.loads(each.item) for each in page.runs], page
-
-    def matching(self, filters: RunFilters) -> list[Known]:
-        return [known for known in self.runs.values() if matches(known, filters)]
-
-
-def matches(known: Known, filters: RunFilters) -> bool:
-    record = known.record
-    return (
-        (not filters.statuses or record["status"] in filters.statuses)
-        and filters.flow in (None, record["flow_name"])
-        and record["flow_name"].startswith(filters.flow_prefix or "")
-        and filters.tag in (None, record.get("tag"))
-        and filters.workflow_yaml_sha256 in (None, record.get("workflow_yaml_sha256"))
-        and known.created >= (filters.submitted_after or 0)
-        and known.created < (filters.submitted_before or float("inf"))
-    )
-
 
 FLOWS = ["daily", "daily_x", "etl", "日次"]
 fields = st.fixed_dictionaries(
@@ -146,6 +45,7 @@ run_filters = st.builds(
     workflow_yaml_sha256=st.none() | st.sampled_from(["aa", "bb", "cc"]),
     submitted_after=st.none() | st.integers(0, 4).map(float),
     submitted_before=st.none() | st.integers(1, 5).map(float),
+    tenant_id=st.none() | st.sampled_from(["acme", "globex", "default", "nobody"]),
 )
 limits = st.integers(1, 4)
 ways = st.sampled_from(["merge", "walk", "sort"])
@@ -154,7 +54,7 @@ ways = st.sampled_from(["merge", "walk", "sort"])
 def do(world: World, step: Step) -> None:
     what, run_id, values = step
     if what == "write":
-        world.write(run_id, **values)
+        world.write(run_id, tenant_id=TENANTS[run_id], **values)
     elif what == "beat":
         world.beat(run_id)
     else:
@@ -354,20 +254,28 @@ def test_no_page_reads_more_than_it_shows() -> None:
     """Every page comes from an index that has its order already; SQLite says how it would look."""
     world = World()
     for number in range(30):
-        world.write(f"r{number}", workflow_yaml_sha256="aa", tag="gpu", updated_at=float(number))
+        world.write(
+            f"r{number}",
+            workflow_yaml_sha256="aa",
+            tag="gpu",
+            updated_at=float(number),
+            tenant_id=("acme", "globex", None)[number % 3],
+        )
     asked: list[str] = []
     world.tables.db.set_trace_callback(asked.append)
     every = RunFilters(
         frozenset({RunStatus.PENDING}), flow="hello", tag="gpu", workflow_yaml_sha256="aa"
     )
-    for filters in (RunFilters(), replace(every, workflow_yaml_sha256=None), every):
-        world.page(ListQuery(filters))
-        world.page(ListQuery(filters, order=Order.CREATED))
-        world.page(ListQuery(filters, updated_after=40.0))
+    for tenant_id in (None, "acme", "default"):
+        for filters in (RunFilters(), replace(every, workflow_yaml_sha256=None), every):
+            own = replace(filters, tenant_id=tenant_id)
+            world.page(ListQuery(own))
+            world.page(ListQuery(own, order=Order.CREATED))
+            world.page(ListQuery(own, updated_after=40.0))
     world.tables.db.set_trace_callback(None)
 
     pages = [sql.replace("Inf", "9e999") for sql in asked if "revision, item" in sql]
-    assert len(pages) >= 9
+    assert len(pages) >= 27
     for sql in pages:
         plan = [row[-1] for row in world.tables.db.execute(f"EXPLAIN QUERY PLAN {sql}")]
         # One search that starts at the place where the page does; nothing is sorted.

@@ -14,6 +14,7 @@ from pyoco_gateway.read_model import run_hub
 from pyoco_gateway.read_model.run_feed import RunFeed
 from pyoco_gateway.read_model.run_filter import RunFilter
 from pyoco_gateway.read_model.run_hub import RunHub, WatchedRun, WatchedRuns
+from pyoco_gateway.read_model.run_owners import RunOwners
 from pyoco_gateway.read_model.wakeup import Wakeup
 from pyoco_protocol.ids import new_run_id
 from pyoco_protocol.jetstream.bucket_watch import Entry
@@ -65,7 +66,8 @@ class Heard:
     def __init__(self) -> None:
         self.bucket = Bucket()
         self.now = 1000.0
-        self.hub = RunHub(cast(RunStore, self.bucket), clock=lambda: self.now)
+        owners = RunOwners(are_wanted=True)
+        self.hub = RunHub(cast(RunStore, self.bucket), owners, clock=lambda: self.now)
         self.feed = RunFeed([self.hub])
         self.feed.on_reset()
         self.feed.on_resumed()
@@ -348,3 +350,51 @@ def test_runs_that_are_over_cost_nothing(heard: Heard, run_id: str) -> None:
     assert len(heard.hub._marks) == 1
     heard.write(run_id, status="COMPLETED")
     assert not heard.hub._marks
+
+
+def test_a_tenant_hears_of_its_own_runs_also_when_nothing_is_left_of_them(heard: Heard) -> None:
+    mine, theirs, old = new_run_id(), new_run_id(), new_run_id()
+    filters = {name: RunFilter(tenant_id=name) for name in ("acme", "globex", "default")}
+    with ExitStack() as held:
+        watched = {
+            name: held.enter_context(heard.hub.watching_all(wanted, Wakeup(), after=None))
+            for name, wanted in filters.items()
+        }
+        heard.write(mine, tenant_id="acme", status="COMPLETED")
+        heard.write(theirs, tenant_id="globex", status="COMPLETED")
+        heard.write(old, status="COMPLETED")
+        assert {name: [run for run, _ in taken(each)] for name, each in watched.items()} == {
+            "acme": [mine],
+            "globex": [theirs],
+            "default": [old],
+        }
+        for run_id in (mine, theirs, old, new_run_id()):
+            heard.bucket.delete(run_id)
+        heard.tell()
+        # Of the last one nobody knows whose it was, and so nobody hears.
+        assert {name: [run for run, _ in taken(each)] for name, each in watched.items()} == {
+            "acme": [mine],
+            "globex": [theirs],
+            "default": [old],
+        }
+    # Who comes back hears the same.
+    for name, run_id in (("acme", mine), ("globex", theirs), ("default", old)):
+        with heard.hub.watching_all(filters[name], Wakeup(), after=0) as again:
+            assert [run for run, _ in taken(again)] == [run_id]
+
+
+def test_whose_runs_are_is_forgotten_with_the_bucket(heard: Heard, run_id: str) -> None:
+    heard.write(run_id, tenant_id="acme")
+    heard.feed.on_reset()
+    with heard.hub.watching_all(RunFilter(tenant_id="acme"), Wakeup(), after=None) as watched:
+        heard.bucket.delete(run_id)
+        heard.tell()
+        assert taken(watched) == []
+
+
+def test_whose_runs_are_is_not_kept_where_nobody_asks(run_id: str) -> None:
+    owners = RunOwners(are_wanted=False)
+    hub = RunHub(cast(RunStore, Bucket()), owners)
+    record = json.dumps(snapshot_json(run_id=run_id, tenant_id="acme")).encode()
+    RunFeed([hub]).on_entry(Entry(run_id, 1, record, written_at=0.0, pending=0))
+    assert owners.of(run_id) is None

@@ -173,7 +173,6 @@ async def test_a_cancel_whose_status_was_overwritten_is_recorded_again(
         {"json": {}},
         {"json": {"reason": None}},
         {"json": {"unknown": 1}},
-        {"content": b"", "headers": {"Content-Type": "text/plain"}},
         {"json": {"reason": "x" * 1000}},
         {"json": {"reason": "改行\nと\t記号"}},
     ],

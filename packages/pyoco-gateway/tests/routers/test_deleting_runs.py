@@ -7,6 +7,7 @@ import anyio
 import httpx
 import pytest
 
+from pyoco_gateway.access.caller import ANYBODY
 from pyoco_gateway.use_cases.delete_run import DeleteRun
 from pyoco_protocol.jetstream.connection import open_broker
 from pyoco_protocol.jetstream.requests import RefusedError
@@ -111,7 +112,7 @@ async def test_what_belongs_to_a_deleted_run_goes_with_it(
 
     async with open_broker(BrokerSettings(nats_url=nats_server.url), name="tests") as broker:
         await broker.wait_until_up()
-        await DeleteRun(RunStore(broker, Names()), [broken, remember])(run_id)
+        await DeleteRun(RunStore(broker, Names()), [broken, remember])(run_id, ANYBODY)
     assert told == [(run_id, "gpu")]
     assert await store.runs() == {}
     assert "something of a deleted run is left" in caplog.messages

@@ -5,6 +5,7 @@ from contextlib import closing
 
 import pytest
 
+from pyoco_gateway.access.caller import ANYBODY
 from pyoco_gateway.read_model.dead_letter_index import DeadLetterIndex, LetterFilter
 from pyoco_gateway.use_cases import read_dead_letters
 from pyoco_gateway.use_cases.read_dead_letters import DeadLetters
@@ -42,9 +43,9 @@ async def test_a_stream_that_is_not_read_yet_is_not_shown_as_empty(
     monkeypatch.setattr(read_dead_letters, "_CATCH_UP_SEC", 0.05)
     await DeadLetterBox(broker, Names()).put(LETTER, 1)
     with pytest.raises(BrokerUnavailableError, match="still being read"):
-        await letters.page(EVERYTHING, before=None, limit=50)
+        await letters.page(EVERYTHING, ANYBODY, before=None, limit=50)
     tell(letters.index, 1)
-    page = await letters.page(EVERYTHING, before=None, limit=50)
+    page = await letters.page(EVERYTHING, ANYBODY, before=None, limit=50)
     assert ([each.seq for each in page.letters], page.next_before) == ([1], None)
 
 
@@ -57,7 +58,7 @@ async def test_a_page_ends_early_where_very_many_letters_are_gone(
     pages = []
     before = None
     while True:
-        page = await letters.page(EVERYTHING, before=before, limit=100)
+        page = await letters.page(EVERYTHING, ANYBODY, before=before, limit=100)
         pages.append([each.seq for each in page.letters])
         before = page.next_before
         if before is None:

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 import anyio
 import pytest
 
+from pyoco_gateway.access.caller import ANYBODY, DEFAULT_TENANT, Caller
 from pyoco_gateway.job_queue import JobQueue
 from pyoco_gateway.use_cases.submit_run import IdempotencyKey, SubmitRun, Submitted
 from pyoco_protocol.http_bodies import RunSubmission
@@ -23,7 +24,7 @@ from pyoco_protocol.subjects import Names
 
 NAMES = Names()
 SUBMISSION = RunSubmission(flow_name="hello", params={"b": 1, "a": [1.5, None]})
-KEY = IdempotencyKey.of("order-7", SUBMISSION)
+KEY = IdempotencyKey.of("order-7", SUBMISSION, ANYBODY)
 
 Before = Callable[[], Awaitable[None]]
 
@@ -60,6 +61,10 @@ def gateway(broker: Broker, runs: RunStore) -> SubmitRun:
     return SubmitRun(runs, TroubledQueue(broker), default_tag="default", max_params_bytes=100_000)
 
 
+def tenant(name: str) -> Caller:
+    return Caller(tenant_id=name, key_id=f"key of {name}", scopes=frozenset())
+
+
 def trouble_in(submit_run: SubmitRun) -> list[Before]:
     assert isinstance(submit_run.queue, TroubledQueue)
     return submit_run.queue.before
@@ -85,7 +90,7 @@ async def revision_of(runs: RunStore, run_id: str) -> int:
 
 def test_a_key_stands_for_one_run_and_one_request() -> None:
     same = RunSubmission(flow_name="hello", params={"a": [1.5, None], "b": 1})
-    assert IdempotencyKey.of("order-7", same) == KEY
+    assert IdempotencyKey.of("order-7", same, ANYBODY) == KEY
     assert is_run_id(KEY.run_id)
     for changed in (
         {"flow_name": "bye", "params": SUBMISSION.params},
@@ -93,19 +98,24 @@ def test_a_key_stands_for_one_run_and_one_request() -> None:
         {"flow_name": "hello", "params": SUBMISSION.params, "tag": "gpu"},
         {"flow_name": "hello", "params": SUBMISSION.params, "tags": ["x"]},
     ):
-        other = IdempotencyKey.of("order-7", RunSubmission.model_validate(changed))
+        other = IdempotencyKey.of("order-7", RunSubmission.model_validate(changed), ANYBODY)
         assert other.run_id == KEY.run_id
         assert other.request_hash != KEY.request_hash
-    assert IdempotencyKey.of("order-8", SUBMISSION).run_id != KEY.run_id
-    assert IdempotencyKey.of("order-7", SUBMISSION, tenant="t").run_id != KEY.run_id
+    assert IdempotencyKey.of("order-8", SUBMISSION, ANYBODY).run_id != KEY.run_id
+    assert IdempotencyKey.of("order-7", SUBMISSION, tenant("acme")).run_id != KEY.run_id
+
+
+def test_the_keys_from_before_there_were_tenants_are_the_default_tenants() -> None:
+    """Else a repeat that comes after keys are asked for would be a second run."""
+    assert IdempotencyKey.of("order-7", SUBMISSION, tenant(DEFAULT_TENANT)) == KEY
 
 
 async def test_a_repeat_is_the_same_run_and_the_same_job(
     broker: Broker, runs: RunStore, one: SubmitRun, other: SubmitRun
 ) -> None:
-    first = await one(SUBMISSION, key=KEY)
-    again = await one(SUBMISSION, key=KEY)
-    elsewhere = await other(SUBMISSION, key=KEY)
+    first = await one(SUBMISSION, ANYBODY, key=KEY)
+    again = await one(SUBMISSION, ANYBODY, key=KEY)
+    elsewhere = await other(SUBMISSION, ANYBODY, key=KEY)
     assert [each.replayed for each in (first, again, elsewhere)] == [False, True, True]
     assert {each.run.run_id for each in (first, again, elsewhere)} == {KEY.run_id}
     assert await jobs(broker) == 1
@@ -115,11 +125,11 @@ async def test_a_repeat_is_the_same_run_and_the_same_job(
 async def test_a_repeat_of_what_goes_on_or_is_over_touches_nothing(
     broker: Broker, runs: RunStore, one: SubmitRun, other: SubmitRun, status: RunStatus
 ) -> None:
-    await one(SUBMISSION, key=KEY)
+    await one(SUBMISSION, ANYBODY, key=KEY)
     await runs.change(KEY.run_id, lambda it: it.snapshot.model_copy(update={"status": status}))
     revision = await revision_of(runs, KEY.run_id)
     await broker.client.jetstream().purge_stream(NAMES.work_stream)
-    again = await other(SUBMISSION, key=KEY)
+    again = await other(SUBMISSION, ANYBODY, key=KEY)
     # The answer is the one that the first submission got.
     assert (again.replayed, again.run.status) == (True, RunStatus.PENDING)
     assert await revision_of(runs, KEY.run_id) == revision
@@ -130,12 +140,12 @@ async def test_a_repeat_of_what_goes_on_or_is_over_touches_nothing(
 async def test_another_request_under_a_used_key_changes_nothing(
     broker: Broker, runs: RunStore, one: SubmitRun, other: SubmitRun
 ) -> None:
-    await one(SUBMISSION, key=KEY)
+    await one(SUBMISSION, ANYBODY, key=KEY)
     revision = await revision_of(runs, KEY.run_id)
     changed = RunSubmission(flow_name="bye")
     for each in (one, other):
         with pytest.raises(IdempotencyKeyReusedError):
-            await each(changed, key=IdempotencyKey.of("order-7", changed))
+            await each(changed, ANYBODY, key=IdempotencyKey.of("order-7", changed, ANYBODY))
         assert not each.unconfirmed
     assert await revision_of(runs, KEY.run_id) == revision
     assert await jobs(broker) == 1
@@ -144,16 +154,16 @@ async def test_another_request_under_a_used_key_changes_nothing(
 async def test_a_run_of_the_same_id_that_came_without_a_key_is_another_request(
     runs: RunStore, one: SubmitRun
 ) -> None:
-    accepted = await one(SUBMISSION)
+    accepted = await one(SUBMISSION, ANYBODY)
     with pytest.raises(IdempotencyKeyReusedError):
-        await one(SUBMISSION, key=IdempotencyKey(accepted.run.run_id, KEY.request_hash))
+        await one(SUBMISSION, ANYBODY, key=IdempotencyKey(accepted.run.run_id, KEY.request_hash))
 
 
 async def test_many_at_once_are_one_run(broker: Broker, one: SubmitRun, other: SubmitRun) -> None:
     answers: list[Submitted] = []
 
     async def submit(through: SubmitRun) -> None:
-        answers.append(await through(SUBMISSION, key=KEY))
+        answers.append(await through(SUBMISSION, ANYBODY, key=KEY))
 
     async with anyio.create_task_group() as tasks:
         for number in range(20):
@@ -170,12 +180,12 @@ async def test_a_failure_takes_nothing_back_that_another_was_answered_with(
     answered: list[Submitted] = []
 
     async def another_comes_then_no() -> None:
-        answered.append(await other(SUBMISSION, key=KEY))
+        answered.append(await other(SUBMISSION, ANYBODY, key=KEY))
         await refused()
 
     trouble_in(one).append(another_comes_then_no)
     with pytest.raises(SubmitOutcomeUnknownError):
-        await one(SUBMISSION, key=KEY)
+        await one(SUBMISSION, ANYBODY, key=KEY)
     assert answered[0].replayed
     stored = await runs.read(KEY.run_id)
     assert stored is not None
@@ -188,10 +198,10 @@ async def test_whoever_comes_after_it_was_taken_back_takes_it_in_anew(
 ) -> None:
     trouble_in(one).append(refused)
     with pytest.raises(BrokerUnavailableError):
-        await one(SUBMISSION, key=KEY)
+        await one(SUBMISSION, ANYBODY, key=KEY)
     assert await runs.read(KEY.run_id) is None
     assert not one.unconfirmed
-    again = await other(SUBMISSION, key=KEY)
+    again = await other(SUBMISSION, ANYBODY, key=KEY)
     assert not again.replayed
     assert await jobs(broker) == 1
 
@@ -213,12 +223,12 @@ async def test_what_is_taken_back_while_another_looks_at_it_is_taken_in_by_that_
             return found
 
         other.store.read = read_and_be_overtaken  # type: ignore[method-assign,assignment] # ditto
-        answered.append(await other(SUBMISSION, key=KEY))
+        answered.append(await other(SUBMISSION, ANYBODY, key=KEY))
         await refused()
 
     trouble_in(one).append(another_comes_meanwhile)
     with pytest.raises(SubmitOutcomeUnknownError):
-        await one(SUBMISSION, key=KEY)
+        await one(SUBMISSION, ANYBODY, key=KEY)
     assert not answered[0].replayed
     assert await runs.read(KEY.run_id) is not None
     assert await jobs(broker) == 1
@@ -231,10 +241,10 @@ async def test_a_repeat_that_could_not_queue_it_leaves_it_to_the_reaper(
     """The first one died with the record written and no job; the second one fares no better."""
     trouble_in(one).append(unanswered)
     with pytest.raises(SubmitOutcomeUnknownError):
-        await one(SUBMISSION, key=KEY)
+        await one(SUBMISSION, ANYBODY, key=KEY)
     trouble_in(other).append(trouble)
     with pytest.raises(PyocoError):
-        await other(SUBMISSION, key=KEY)
+        await other(SUBMISSION, ANYBODY, key=KEY)
     stored = await runs.read(KEY.run_id)
     assert stored is not None
     # Neither gateway believes that it is queued, and nothing says that it was queued again.
@@ -243,7 +253,7 @@ async def test_a_repeat_that_could_not_queue_it_leaves_it_to_the_reaper(
     assert stored.snapshot.queued_again_at is None
     assert await jobs(broker) == 0
     # A third try gets there.
-    assert (await one(SUBMISSION, key=KEY)).replayed
+    assert (await one(SUBMISSION, ANYBODY, key=KEY)).replayed
     assert await jobs(broker) == 1
 
 
@@ -255,12 +265,12 @@ async def test_a_repeat_on_one_gateway_does_not_vouch_for_the_first_one(
     async def another_fails_meanwhile() -> None:
         changed = RunSubmission(flow_name="bye")
         with pytest.raises(IdempotencyKeyReusedError):
-            await one(changed, key=IdempotencyKey.of("order-7", changed))
+            await one(changed, ANYBODY, key=IdempotencyKey.of("order-7", changed, ANYBODY))
         await unanswered()
 
     trouble_in(one).append(another_fails_meanwhile)
     with pytest.raises(SubmitOutcomeUnknownError):
-        await one(SUBMISSION, key=KEY)
+        await one(SUBMISSION, ANYBODY, key=KEY)
     stored = await runs.read(KEY.run_id)
     assert stored is not None
     assert not one.is_confirmed(stored.snapshot)
@@ -269,7 +279,7 @@ async def test_a_repeat_on_one_gateway_does_not_vouch_for_the_first_one(
 async def test_only_the_gateway_that_queued_a_run_knows_that_it_is(
     runs: RunStore, one: SubmitRun, other: SubmitRun
 ) -> None:
-    accepted = await one(SUBMISSION)
+    accepted = await one(SUBMISSION, ANYBODY)
     stored = await runs.read(accepted.run.run_id)
     assert stored is not None
     assert one.is_confirmed(stored.snapshot)
@@ -279,7 +289,7 @@ async def test_only_the_gateway_that_queued_a_run_knows_that_it_is(
 async def test_a_publish_without_an_answer_is_not_confirmed(runs: RunStore, one: SubmitRun) -> None:
     trouble_in(one).append(unanswered)
     with pytest.raises(SubmitOutcomeUnknownError) as unknown:
-        await one(SUBMISSION)
+        await one(SUBMISSION, ANYBODY)
     stored = await runs.read(str(unknown.value.extra["run_id"]))
     assert stored is not None
     assert not one.is_confirmed(stored.snapshot)

@@ -1,6 +1,6 @@
 """Who sent a request: a tenant's key, or, where no keys are asked for, anybody."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -39,8 +39,16 @@ class Caller:
 
 ANYBODY: Final = Caller(tenant_id=None, key_id=None, scopes=frozenset(KeyScope))
 
+# Owns nothing and may do nothing: somebody at an open door.
+NOBODY: Final = Caller(tenant_id="", key_id=None, scopes=frozenset())
 
-def set_caller(scope: dict[str, Any], caller: Caller) -> None:
+
+def is_nobody(scope: Mapping[str, Any]) -> bool:
+    """Whether the request is known to come from somebody without a good key."""
+    return scope.get(_SCOPE_KEY) is NOBODY
+
+
+def set_caller(scope: MutableMapping[str, Any], caller: Caller) -> None:
     """Note in the ASGI `scope` of a request who sent it."""
     scope[_SCOPE_KEY] = caller
 

@@ -50,14 +50,14 @@ def broker_config(files: BrokerFiles, port: int) -> str:
     """
     return "\n".join(
         [
-            f"server_name: {_quoted(f'pyoco-embedded-{port}')}",
-            f"listen: {_quoted(f'{LOOPBACK}:{port}')}",
-            f"pid_file: {_quoted(files.pid)}",
-            f"log_file: {_quoted(files.log)}",
+            f"server_name: {quoted(f'pyoco-embedded-{port}')}",
+            f"listen: {quoted(f'{LOOPBACK}:{port}')}",
+            f"pid_file: {quoted(files.pid)}",
+            f"log_file: {quoted(files.log)}",
             f"logfile_size_limit: {_LOG_FILE_BYTES}",
             f"logfile_max_num: {_LOG_FILES}",
             "jetstream {",
-            f"  store_dir: {_quoted(files.store)}",
+            f"  store_dir: {quoted(files.store)}",
             "  sync_interval: always",
             "}",
             "",
@@ -65,6 +65,7 @@ def broker_config(files: BrokerFiles, port: int) -> str:
     )
 
 
-def _quoted(value: object) -> str:
+def quoted(value: object) -> str:
+    """Return a value as a string of the server's configuration format."""
     # A quoted string of this format is one of JSON, except that non-ASCII stays as it is.
     return json.dumps(str(value), ensure_ascii=False)

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
+import anyio
 from starlette.types import Scope
 
 EXTENSION: Final = "pyoco.carrier"
@@ -25,6 +26,15 @@ class Closing:
         self.is_set = True
         for listener in list(self._listeners):
             listener()
+
+    async def within(self, seconds: float) -> bool:
+        """Return whether it is set, at once or before the time is up."""
+        if self.is_set:
+            return True
+        heard = anyio.Event()
+        with self.heard_by(heard.set), anyio.move_on_after(seconds):
+            await heard.wait()
+        return self.is_set
 
     @contextmanager
     def heard_by(self, listener: Callable[[], None]) -> Iterator[None]:

@@ -11,6 +11,7 @@ import anyio
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from pyoco_gateway.access.leases import Lease, lease_of
 from pyoco_gateway.event_streams import sse
 from pyoco_gateway.event_streams.carrier import Carrier, carrier_of
 from pyoco_gateway.read_model.wakeup import Wakeup
@@ -30,7 +31,11 @@ _NOTICE_SEC: Final = 1.0
 _RETRY_MS: Final = 1000
 # So that those who are sent away together do not come back together.
 _RETRY_SPREAD_MS: Final = 500
-_HEADERS: Final = {"cache-control": "no-store", "x-accel-buffering": "no"}
+# Nothing is told while nobody knows whether the caller's key is still good.
+_UNSURE_SEC: Final = 0.25
+# A client that comes back hears the same, and more clearly.
+_KEY_OVER: Final = "api_key_invalid"
+_HEADERS: Final = {"x-accel-buffering": "no"}
 
 
 class EventSource(Protocol):
@@ -50,6 +55,8 @@ class EventSource(Protocol):
 
 class EventStream(Response):
     """Writes the events of a source until it is over, its time is up, or nobody reads.
+
+    Or until the key it was asked for with is good no more.
 
     A source is asked for its next event only when the one before has gone out, so that a slow
     reader is told the latest and no backlog. `held` is closed at the end, however that comes.
@@ -76,20 +83,25 @@ class EventStream(Response):
         self._beside = beside
         # What is waited in for a slow reader, while that is waited for.
         self._patience: anyio.CancelScope | None = None
+        self._is_hurried = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer; return when the stream has ended or its reader is gone."""
         carrier = carrier_of(scope)
-        with self._held, carrier.closing.heard_by(self._hurry):
+        with (
+            self._held,
+            carrier.closing.heard_by(self._hurry),
+            lease_of(scope, self._hurry) as lease,
+        ):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_cancel_at_disconnect, receive, tasks.cancel_scope)
                 if self._beside is not None:
                     tasks.start_soon(self._beside)
-                if not await self._write(send, carrier):
+                if not await self._write(send, carrier, lease):
                     await _drop(scope, carrier)
                 tasks.cancel_scope.cancel()
 
-    async def _write(self, send: Send, carrier: Carrier) -> bool:
+    async def _write(self, send: Send, carrier: Carrier, lease: Lease) -> bool:
         """Write to the end; return False where nobody takes what is written."""
         source = self._source
         end_at = anyio.current_time() + self._timeout_sec
@@ -105,11 +117,16 @@ class EventStream(Response):
             now = anyio.current_time()
             if carrier.closing.is_set:
                 return await self._end(send, carrier, _goodbye())
+            if lease.is_over:
+                return await self._end(send, carrier, _goodbye(_KEY_OVER))
             if now >= end_at:
                 return await self._end(send, carrier, sse.retry_after(_RETRY_MS))
             if now >= beat_at:
                 beat_at = now + HEARTBEAT_SEC
                 await send(_body(source.heartbeat()))
+            elif not lease.is_sure:
+                with anyio.move_on_after(min(beat_at, end_at, now + _UNSURE_SEC) - now):
+                    await source.wakeup.wait()
             elif (event := source.take()) is not None:
                 await send(_body(event))
             elif source.is_over:
@@ -131,7 +148,8 @@ class EventStream(Response):
         """Wait until most of what was written has gone out; False if that takes too long."""
         if carrier.is_clear():
             return True
-        limit = _GOODBYE_SEC if carrier.closing.is_set else WRITE_TIMEOUT_SEC
+        is_ending = carrier.closing.is_set or self._is_hurried
+        limit = _GOODBYE_SEC if is_ending else WRITE_TIMEOUT_SEC
         with anyio.move_on_after(limit) as self._patience:
             # The server holds back whoever sends while much is unsent. An empty part is held
             # back like any other, and adds nothing.
@@ -141,6 +159,7 @@ class EventStream(Response):
         return is_read
 
     def _hurry(self) -> None:
+        self._is_hurried = True
         self._source.wakeup.set()
         if self._patience is not None:
             soon = anyio.current_time() + _GOODBYE_SEC
@@ -167,9 +186,9 @@ async def _drop(scope: Scope, carrier: Carrier) -> None:
     await anyio.sleep(_NOTICE_SEC)
 
 
-def _goodbye() -> bytes:
+def _goodbye(reason: str | None = None) -> bytes:
     retry_ms = _RETRY_MS + secrets.randbelow(_RETRY_SPREAD_MS)
-    return sse.frame("goodbye", sse.beat_json(time.time()), retry_ms=retry_ms)
+    return sse.frame("goodbye", sse.beat_json(time.time(), reason=reason), retry_ms=retry_ms)
 
 
 def _body(part: bytes) -> Message:

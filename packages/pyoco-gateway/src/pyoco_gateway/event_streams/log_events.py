@@ -6,6 +6,7 @@ from typing import Final
 
 import anyio
 
+from pyoco_gateway.access.caller import Caller
 from pyoco_gateway.event_streams import sse
 from pyoco_gateway.read_model.log_feeds import LogFeed, LogFeeds
 from pyoco_gateway.read_model.wakeup import Wakeup
@@ -27,6 +28,7 @@ class LogEvents:
     feeds: LogFeeds
     read_run: ReadRun
     run_id: str
+    caller: Caller
     wanted: Wanted
     at: Position
     wakeup: Wakeup = field(default_factory=Wakeup)
@@ -82,7 +84,7 @@ class LogEvents:
     async def _note_end(self, feed: LogFeed) -> None:
         """Note an end that came before anybody listened for it."""
         try:
-            run = await self.read_run(self.run_id)
+            run = await self.read_run(self.run_id, self.caller)
         except RunNotFoundError:
             feed.end()
         except (BrokerUnavailableError, RefusedError):

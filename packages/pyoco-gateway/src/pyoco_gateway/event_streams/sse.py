@@ -7,6 +7,8 @@ class Beat(WireModel):
     """What a `heartbeat`, a `gone` and a `goodbye` say."""
 
     run_id: str | None = None
+    # Why it is a `goodbye`, where coming back would not help.
+    reason: str | None = None
     ts: float
 
 
@@ -35,6 +37,6 @@ def retry_after(milliseconds: int) -> bytes:
     return f"retry: {milliseconds}\n\n".encode()
 
 
-def beat_json(now: float, run_id: str | None = None) -> str:
+def beat_json(now: float, run_id: str | None = None, *, reason: str | None = None) -> str:
     """Return the data of an event that carries little more than the time."""
-    return Beat(run_id=run_id, ts=now).model_dump_json(exclude_none=True)
+    return Beat(run_id=run_id, reason=reason, ts=now).model_dump_json(exclude_none=True)

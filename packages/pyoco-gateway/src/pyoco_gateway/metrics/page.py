@@ -14,7 +14,9 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from pyoco_gateway.access.caller import Caller
 from pyoco_gateway.metrics.bounded_labels import MAX_VALUES, OTHER
+from pyoco_gateway.metrics.tenants import seen_by
 from pyoco_gateway.queue_board import Levels, QueueBoard
 from pyoco_gateway.read_model.worker_directory import WorkerDirectory
 from pyoco_protocol.http_bodies import RunCounts
@@ -44,8 +46,8 @@ class MetricsPage:
     broker: Broker
     workers: WorkerDirectory
     queues: QueueBoard
-    # Runs by status; None while not all runs are known.
-    run_counts: Callable[[], Awaitable[RunCounts | None]]
+    # A caller's runs by status; None while not all runs are known.
+    run_counts: Callable[[Caller], Awaitable[RunCounts | None]]
     reaper_actions: Callable[[], Mapping[str, int]]
     unreadable_runs: Callable[[], int]
     # How many changes the read model has yet to take in.
@@ -53,16 +55,16 @@ class MetricsPage:
     # None where nobody can watch.
     sse_clients: Callable[[], float] | None = None
 
-    async def __call__(self) -> bytes:
-        """Return the page, in the text format 0.0.4."""
+    async def __call__(self, caller: Caller) -> bytes:
+        """Return the page, in the text format 0.0.4; of runs it tells a tenant of its own alone."""
         levels: Levels | None = None
         try:
             levels = await self.queues.levels()
         except (BrokerUnavailableError, BrokerTooOldError):
             # Said on the page, by `pyoco_broker_connected`.
             levels = None
-        counts = await self.run_counts() if self.broker.is_up else None
-        page = _Page(self.registry, list(self._families(levels, counts)))
+        counts = await self.run_counts(caller) if self.broker.is_up else None
+        page = _Page(self.registry, caller, list(self._families(levels, counts)))
         # Thousands of lines, where there are many flows: others need not wait for that. All
         # that changes meanwhile has a lock of its own; the rest was asked for here.
         return await anyio.to_thread.run_sync(generate_latest, page)
@@ -97,14 +99,16 @@ class MetricsPage:
 
 
 class _Page(Collector):
-    def __init__(self, counted: CollectorRegistry, asked: Iterable[Metric]) -> None:
+    def __init__(self, counted: CollectorRegistry, caller: Caller, asked: Iterable[Metric]) -> None:
         self._counted = counted
+        self._caller = caller
         self._asked = asked
 
     def collect(self) -> Iterator[Metric]:
         for family in self._counted.collect():
             # When each series began: as many lines again, and nobody reads them.
-            family.samples = [each for each in family.samples if not _is_created(each.name)]
+            samples = (each for each in family.samples if not _is_created(each.name))
+            family.samples = seen_by(self._caller, samples)
             yield family
         yield from self._asked
 

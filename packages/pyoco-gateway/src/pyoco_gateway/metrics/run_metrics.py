@@ -1,14 +1,16 @@
 """What becomes of runs, counted while it happens; history is not counted again at each start."""
 
 import time
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
+from pyoco_gateway.access.caller import DEFAULT_TENANT
 from pyoco_gateway.metrics.bounded_labels import BoundedLabels
+from pyoco_gateway.metrics.tenants import TENANT
 from pyoco_gateway.read_model.run_feed import RunChange
 from pyoco_gateway.read_model.run_outline import RunOutline
 from pyoco_protocol.run_lifecycle import RunStatus
@@ -32,14 +34,16 @@ class RunMetrics:
 
     def __init__(self, registry: CollectorRegistry, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self._labels = BoundedLabels()
+        # Each tenant has its own: none can use up what the others' flows are named by.
+        self._labels: defaultdict[str, BoundedLabels] = defaultdict(BoundedLabels)
         self._open: dict[str, _Open] = {}
         self._ended: OrderedDict[str, None] = OrderedDict()
         # From when on what is told is news; None while history is told.
         self._live_since: float | None = None
         # How many changes the broker holds that are not told yet.
         self.behind = 0
-        names = ("flow", "tag")
+        # No page shows whose they are: a tenant is shown its own, anybody the sum of all.
+        names = (TENANT, "flow", "tag")
         self._submitted = Counter(
             "pyoco_runs_submitted_total", "Runs taken in.", names, registry=registry
         )
@@ -148,4 +152,5 @@ class RunMetrics:
         )
 
     def _labels_of(self, run: RunOutline) -> tuple[str, ...]:
-        return self._labels.of(run.flow_name, run.tag or "")
+        tenant = run.tenant_id or DEFAULT_TENANT
+        return tenant, *self._labels[tenant].of(run.flow_name, run.tag or "")

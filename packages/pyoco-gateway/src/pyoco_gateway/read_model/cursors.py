@@ -50,12 +50,17 @@ Cursor = ChangesCursor | HistoryCursor
 
 
 class Cursors:
-    """Writes and reads the cursors of one bucket."""
+    """Writes and reads the cursors of one bucket, for one tenant where there are any.
 
-    def __init__(self, stream: str, created: str) -> None:
+    One that another tenant was given looks like one that was made up.
+    """
+
+    def __init__(self, stream: str, created: str, tenant_id: str | None = None) -> None:
         identity = json.dumps([stream, created]).encode()
         self._key = hashlib.sha256(b"pyoco list cursors\0" + identity).digest()
         self._bucket = hashlib.sha256(self._key).hexdigest()[:_BUCKET_CHARS]
+        if tenant_id is not None:
+            self._key = hmac.digest(self._key, tenant_id.encode(), "sha256")
 
     def write(self, cursor: Cursor, fingerprint: str) -> str:
         """Return the text of a cursor for a list with these filters."""

@@ -8,6 +8,7 @@ from typing import Final
 import anyio
 from pydantic import ValidationError
 
+from pyoco_gateway.access.caller import DEFAULT_TENANT
 from pyoco_protocol.dead_letters import UNREADABLE
 from pyoco_protocol.jetstream.bucket_watch import Entry
 from pyoco_protocol.wire import WireModel
@@ -22,11 +23,17 @@ _BEYOND_ALL: Final = 2**63 - 1
 
 # `seq` ends every index by itself, so that each question is answered in order from one of them.
 _SCHEMA: Final = """
-    CREATE TABLE letters (seq INTEGER PRIMARY KEY, reason TEXT, tag TEXT, run_id TEXT);
+    CREATE TABLE letters (
+        seq INTEGER PRIMARY KEY, reason TEXT, tag TEXT, run_id TEXT, tenant_id TEXT
+    );
     CREATE INDEX by_reason ON letters (reason);
     CREATE INDEX by_tag ON letters (tag);
     CREATE INDEX by_tag_and_reason ON letters (tag, reason);
     CREATE INDEX by_run ON letters (run_id);
+    CREATE INDEX by_tenant ON letters (tenant_id);
+    CREATE INDEX by_tenant_and_reason ON letters (tenant_id, reason);
+    CREATE INDEX by_tenant_and_tag ON letters (tenant_id, tag);
+    CREATE INDEX by_tenant_tag_and_reason ON letters (tenant_id, tag, reason);
 """
 
 
@@ -36,6 +43,7 @@ class _Outline(WireModel):
     timestamp: float
     reason: str
     run_id: str | None = None
+    tenant_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +54,8 @@ class LetterFilter:
     # The tag a letter is kept under: `unknown` where its job named none.
     tag: str | None = None
     run_id: str | None = None
+    # Never asked for in a query: whose letters the caller may see.
+    tenant_id: str | None = None
 
 
 class DeadLetterIndex:
@@ -78,8 +88,11 @@ class DeadLetterIndex:
         """Note a letter."""
         outline = _outline_of(entry)
         self._letters.execute(
-            "INSERT OR REPLACE INTO letters VALUES (?, ?, ?, ?)",
-            (entry.revision, outline.reason, entry.key, outline.run_id),
+            "INSERT OR REPLACE INTO letters VALUES (?, ?, ?, ?, ?)",
+            (
+                *(entry.revision, outline.reason, entry.key, outline.run_id),
+                outline.tenant_id or DEFAULT_TENANT,
+            ),
         )
         self._told = entry.revision
         self._moved.set()

@@ -44,6 +44,7 @@ class _Condition:
 
 
 _ALL: Final = _Condition()
+_NONE: Final = _Condition("0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ def changes(
 
 def counts(tables: IndexTables, filters: RunFilters) -> dict[RunStatus, int]:
     """Return how many runs there are by status; every status is named."""
-    matching = _groups_condition(filters)
+    matching = _tenant_condition(tables, filters) & _groups_condition(filters)
     if filters.workflow_yaml_sha256 is None:
         found = tables.db.execute(
             f"SELECT status, SUM(n) FROM groups WHERE {matching.sql} GROUP BY status",
@@ -134,6 +135,7 @@ class _Walk:
     """Reads runs in one order, a few at a time, from wherever they stand in order already."""
 
     def __init__(self, tables: IndexTables, order: OrderColumn, *, descending: bool) -> None:
+        self._tables = tables
         self._db = tables.db
         self._order = order
         self._descending = descending
@@ -146,18 +148,23 @@ class _Walk:
         wanted: _Condition,
         *narrowing: "_Narrow",
     ) -> list[Listed]:
+        tenant = _tenant_condition(self._tables, filters)
+        # Where there are other tenants their runs are not even passed by.
+        own = "runs" if tenant == _ALL else "tenant"
+        if tenant == _NONE:
+            return []
         window = _window_condition(filters)
         wanted = wanted & window
         if window != _ALL:
             narrowing = (*narrowing, _Narrow("created", window))
         for each in narrowing:
-            if each.column != self._order and self._has_few(each):
-                index = f"runs_{each.column}"
-                return self._read(index, wanted & _row_condition(filters), start, limit)
-        groups = self._groups(filters)
+            if each.column != self._order and self._has_few(own, each, tenant):
+                index = f"{own}_{each.column}"
+                return self._read(index, tenant & wanted & _row_condition(filters), start, limit)
+        groups = self._groups(filters, tenant)
         if groups is None or len(groups) > _MAX_MERGED:
-            index = f"runs_{self._order}"
-            return self._read(index, wanted & _row_condition(filters), start, limit)
+            index = f"{own}_{self._order}"
+            return self._read(index, tenant & wanted & _row_condition(filters), start, limit)
         index, stretch = f"group_{self._order}", _ALL
         if filters.workflow_yaml_sha256 is not None:
             index = f"sha_{self._order}"
@@ -172,27 +179,27 @@ class _Walk:
         merged = heapq.merge(*stretches, key=_position, reverse=self._descending)
         return [listed for listed, _ in zip(merged, range(limit), strict=False)]
 
-    def _groups(self, filters: RunFilters) -> Sequence[int] | None:
+    def _groups(self, filters: RunFilters, tenant: _Condition) -> Sequence[int] | None:
         """Return the groups that match, a few more than can be merged at most; None for all."""
         matching = _groups_condition(filters)
         if filters.workflow_yaml_sha256 is not None:
             sql = "SELECT id FROM workflows JOIN groups ON id = group_id WHERE sha = ? AND"
-            matching = _Condition(
-                matching.sql, (sha_key(filters.workflow_yaml_sha256), *matching.values)
-            )
+            tenant = _Condition(tenant.sql, (sha_key(filters.workflow_yaml_sha256), *tenant.values))
         elif matching == _ALL:
             return None
         else:
             sql = "SELECT id FROM groups WHERE"
+        matching = tenant & matching
         found = self._db.execute(f"{sql} {matching.sql} LIMIT {_MAX_MERGED + 1}", matching.values)
         return [group for (group,) in found]
 
-    def _has_few(self, narrow: "_Narrow") -> bool:
+    def _has_few(self, own: str, narrow: "_Narrow", tenant: _Condition) -> bool:
         """Whether it is quicker to sort what lies in a window than to walk until it is met."""
+        window = tenant & narrow.window
         (found,) = self._db.execute(
-            f"SELECT COUNT(*) FROM (SELECT 1 FROM runs INDEXED BY runs_{narrow.column}"
-            f" WHERE {narrow.window.sql} LIMIT {_MAX_SORTED + 1})",
-            narrow.window.values,
+            f"SELECT COUNT(*) FROM (SELECT 1 FROM runs INDEXED BY {own}_{narrow.column}"
+            f" WHERE {window.sql} LIMIT {_MAX_SORTED + 1})",
+            window.values,
         ).fetchone()
         return int(found) <= _MAX_SORTED
 
@@ -240,9 +247,17 @@ def _groups_condition(filters: RunFilters) -> _Condition:
         )
     if filters.tag is not None:
         condition = condition & _Condition("tag = ?", (filters.tag,))
-    if filters.tenant_id is not None:
-        condition = condition & _Condition("tenant = ?", (filters.tenant_id,))
     return condition
+
+
+def _tenant_condition(tables: IndexTables, filters: RunFilters) -> _Condition:
+    """Whose a group or a run must be."""
+    if filters.tenant_id is None:
+        return _ALL
+    number = tables.tenants.find(filters.tenant_id)
+    if number is None:
+        return _NONE
+    return _Condition("tenant = ?", (number,)) if tables.tenants.are_several else _ALL
 
 
 def _row_condition(filters: RunFilters) -> _Condition:

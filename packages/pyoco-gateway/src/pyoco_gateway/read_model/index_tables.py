@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from pyoco_gateway.read_model.index_tenants import IndexTenants
 from pyoco_gateway.read_model.run_feed import RunChange
 from pyoco_gateway.read_model.run_item import list_item
 from pyoco_gateway.read_model.run_outline import RunOutline
@@ -21,7 +22,7 @@ ORDERS: Final = ("updated", "created", "changed")
 _TABLES: Final = """
 CREATE TABLE groups (
     id INTEGER PRIMARY KEY,
-    tenant TEXT,
+    tenant INTEGER NOT NULL,
     status TEXT NOT NULL,
     flow TEXT NOT NULL,
     tag TEXT,
@@ -45,6 +46,8 @@ CREATE TABLE runs (
     key INTEGER NOT NULL UNIQUE,
     run_id TEXT NOT NULL,
     group_id INTEGER NOT NULL,
+    -- That of its group: see IndexTenants.
+    tenant INTEGER NOT NULL,
     sha INTEGER,
     -- The latest write, and the latest that was more than a heartbeat.
     revision INTEGER NOT NULL,
@@ -66,7 +69,7 @@ _INDEXES: Final = "".join(
     for order in ORDERS
 )
 
-GroupKey = tuple[str | None, str, str, str | None]
+GroupKey = tuple[int, str, str, str | None]
 
 
 class IndexTables:
@@ -79,6 +82,7 @@ class IndexTables:
 
     def _create(self) -> None:
         self.db.executescript(_TABLES + _INDEXES)
+        self.tenants = IndexTenants(self.db, ORDERS)
         self._groups: dict[GroupKey, int] = {}
         self._sizes: Counter[int] = Counter()
         self._last_group = 0
@@ -142,26 +146,28 @@ class IndexTables:
             # A heartbeat, which moves nothing else.
             self.db.execute("UPDATE runs SET revision = ? WHERE key = ?", (change.revision, key))
             return
-        group = self._group_of(outline)
+        tenant = self.tenants.number_of(outline.tenant_id)
+        group = self._group_of(outline, tenant)
         sha = sha_key(outline.workflow_yaml_sha256)
         self.lead = max(self.lead, outline.updated_at - self._clock)
         moving = (
             *(group, sha, change.revision, change.revision, self._clock, outline.updated_at),
-            *(submitted, shown),
+            *(submitted, shown, tenant),
         )
         if before is None:
             created = _first(submitted, outline.start_time, change.written_at)
             self.runs += 1
             self.db.execute(
                 "INSERT INTO runs (group_id, sha, revision, changed, changed_at, updated,"
-                " submitted, item, key, run_id, created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                " submitted, item, tenant, key, run_id, created)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (*moving, key, change.run_id, created),
             )
         else:
             self._count(before[0], before[1], -1)
             self.db.execute(
                 "UPDATE runs SET group_id = ?, sha = ?, revision = ?, changed = ?, changed_at = ?,"
-                " updated = ?, submitted = ?, item = ? WHERE key = ?",
+                " updated = ?, submitted = ?, item = ?, tenant = ? WHERE key = ?",
                 (*moving, key),
             )
         self._count(group, sha, 1)
@@ -171,8 +177,8 @@ class IndexTables:
         self._count(group, sha, -1)
         self.runs -= 1
 
-    def _group_of(self, outline: RunOutline) -> int:
-        key = (outline.tenant_id, outline.status.value, outline.flow_name, outline.tag)
+    def _group_of(self, outline: RunOutline, tenant: int) -> int:
+        key = (tenant, outline.status.value, outline.flow_name, outline.tag)
         if (known := self._groups.get(key)) is not None:
             return known
         self._last_group += 1

@@ -18,6 +18,12 @@ class RunFilter:
     flow: str | None = None
     tag: str | None = None
     workflow_yaml_sha256: str | None = None
+    # Never asked for in a query: whose runs the caller may see.
+    tenant_id: str | None = None
+
+    def wants_owner(self, owner: str | None) -> bool:
+        """Whether runs of this tenant are in; those of nobody knows whom are in for all or none."""
+        return self.tenant_id is None or self.tenant_id == owner
 
     def wants_status(self, status: RunStatus) -> bool:
         """Whether runs of this status are in."""

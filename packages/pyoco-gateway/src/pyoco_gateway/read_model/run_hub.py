@@ -11,6 +11,7 @@ import anyio
 
 from pyoco_gateway.read_model.run_feed import RunChange
 from pyoco_gateway.read_model.run_filter import RunFilter
+from pyoco_gateway.read_model.run_owners import RunOwners
 from pyoco_gateway.read_model.run_states import Mark, RunNews, RunState, mark_of
 from pyoco_gateway.read_model.wakeup import Wakeup
 from pyoco_protocol.jetstream.requests import RefusedError
@@ -103,6 +104,8 @@ class WatchedRuns:
 
     def _concerns(self, news: RunNews, before: Mark | None) -> bool:
         run = news.outline
+        if not self._wanted.wants_owner(news.owner):
+            return False
         if run is None:
             # Nothing is left to judge it by; who has not seen it need not care.
             return True
@@ -122,8 +125,14 @@ class RunHub:
     A change costs as much as there are watchers of its run, and of all runs.
     """
 
-    def __init__(self, store: RunStore, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        store: RunStore,
+        owners: RunOwners | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._store = store
+        self._owners = owners or RunOwners(are_wanted=False)
         self._clock = clock
         self._runs: dict[str, WatchedRun] = {}
         self._crowd: set[WatchedRuns] = set()
@@ -146,6 +155,7 @@ class RunHub:
         if run is None and change.data is not None:
             # Nobody can say what it means; the feed counts it.
             return
+        owner = self._owners.note(change)
         watched = self._runs.get(change.run_id)
         if watched is not None:
             watched.offer(RunState.of_change(change), self._bucket)
@@ -156,7 +166,7 @@ class RunHub:
                 self._marks[change.run_id] = mark
             if mark == before:
                 return
-        news = RunNews(change.run_id, change.revision, run, self._clock())
+        news = RunNews(change.run_id, change.revision, owner, run, self._clock())
         self._remember(news)
         for each in self._crowd:
             each.offer(news, before)
@@ -167,6 +177,7 @@ class RunHub:
         self.revision = self._forgotten = 0
         if self._caught_up.is_set():
             self._caught_up = anyio.Event()
+        self._owners.forget()
         self._marks.clear()
         self._recent.clear()
         for each in self._crowd:

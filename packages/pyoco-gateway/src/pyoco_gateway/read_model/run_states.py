@@ -39,20 +39,23 @@ class RunState(_Shared):
     run_id: str
     revision: int
     mark: Mark | None = None
+    tenant_id: str | None = None
     _data: bytes | None = None
     _snapshot: RunSnapshot | None = None
 
     @classmethod
     def of_change(cls, change: RunChange) -> "RunState":
         """Return the state after a change; the record is read when somebody wants to see it."""
-        mark = None if change.outline is None else mark_of(change.outline)
-        return cls(change.run_id, change.revision, mark, change.data)
+        run = change.outline
+        if run is None:
+            return cls(change.run_id, change.revision, _data=change.data)
+        return cls(change.run_id, change.revision, mark_of(run), run.tenant_id, change.data)
 
     @classmethod
     def of_stored(cls, stored: StoredRun) -> "RunState":
         """Return the state that was read."""
         run = stored.snapshot
-        return cls(run.run_id, stored.revision, mark_of(run), None, run)
+        return cls(run.run_id, stored.revision, mark_of(run), run.tenant_id, None, run)
 
     @property
     def is_gone(self) -> bool:
@@ -80,5 +83,7 @@ class RunNews(_Shared):
 
     run_id: str
     revision: int
+    # The tenant whose it is, or was; None where that is not known.
+    owner: str | None
     outline: RunOutline | None
     told_at: float

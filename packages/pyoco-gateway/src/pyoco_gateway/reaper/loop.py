@@ -23,6 +23,7 @@ from pyoco_protocol.logs import error_fields
 from pyoco_protocol.problems import (
     BrokerUnavailableError,
     CancelTimeoutError,
+    JobSignatureError,
     SnapshotUnreadableError,
     WorkflowTextGoneError,
 )
@@ -91,6 +92,10 @@ class Reaper:
             # itself. So the run is not failed for it; whoever knows better can cancel it.
             fields = {**error_fields(error), "run_id": sight.run_id, "act": act}
             _log.warning("run cannot be queued again: its workflow is gone", extra=fields)
+        except JobSignatureError as error:
+            # Whoever wrote it may write records, and must not get anything run by that.
+            fields = {**error_fields(error), "run_id": sight.run_id, "act": act}
+            _log.error("run is not queued again: no gateway has taken it in so", extra=fields)
         except ValidationError as error:
             # Not ours: no gateway of ours takes in what does not make a job.
             extra = {"run_id": sight.run_id, "act": act, "reason": f"{error.error_count()} faults"}

@@ -118,6 +118,7 @@ class ParkedJobReaper:
             error=run.error if run else "parked by its consumer's own max_deliver",
             err_id=AttemptsExhaustedError.entry.err_id,
             run_id=job.run_id if job else None,
+            tenant_id=_tenant_of(job, run),
             flow_name=job.flow_name if job else None,
             tag=self.names.tag_of_work(parked.subject),
             tags=job.tags if job else (),
@@ -125,3 +126,9 @@ class ParkedJobReaper:
             attempt=run.attempt if run else None,
             subject=parked.subject,
         )
+
+
+def _tenant_of(job: RunJob | None, run: RunSnapshot | None) -> str | None:
+    if run is not None:
+        return run.tenant_id
+    return job.tenant_id if job else None

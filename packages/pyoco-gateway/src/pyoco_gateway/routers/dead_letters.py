@@ -7,6 +7,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
+from pyoco_gateway.access.caller import caller_of
 from pyoco_gateway.read_model.dead_letter_index import LetterFilter
 from pyoco_gateway.routers.documented import json_body, problems
 from pyoco_gateway.routers.list_queries import ListRoute
@@ -69,6 +70,7 @@ async def get_dead_letters(
     letters: DeadLetters = request.state.dead_letters
     page = await letters.page(
         LetterFilter(reason=reason, tag=tag, run_id=run_id),
+        caller_of(request.scope),
         before=None if cursor is None else _seq_of(cursor),
         limit=limit,
     )
@@ -90,7 +92,7 @@ async def get_dead_letters(
 async def get_dead_letter(request: Request, seq: Seq) -> Response:
     """Return all of a dead letter."""
     letters: DeadLetters = request.state.dead_letters
-    stored = await letters.read(seq)
+    stored = await letters.read(seq, caller_of(request.scope))
     return _json(NumberedDeadLetter(seq=stored.seq, **stored.letter.model_dump()))
 
 
@@ -103,7 +105,7 @@ async def get_dead_letter(request: Request, seq: Seq) -> Response:
 async def delete_dead_letter(request: Request, seq: Seq) -> Response:
     """Remove a dead letter; its run stays as it is."""
     letters: DeadLetters = request.state.dead_letters
-    await letters.remove(seq)
+    await letters.remove(seq, caller_of(request.scope))
     return Response(status_code=204)
 
 
@@ -126,7 +128,7 @@ async def post_dead_letters_redrive(request: Request) -> Response:
     body = parse_body(
         RedriveRequest, await request.body(), content_type=request.headers.get("content-type")
     )
-    return _json(await redrive.by_filter(body))
+    return _json(await redrive.by_filter(body, caller_of(request.scope)))
 
 
 @router.post(
@@ -142,7 +144,7 @@ async def post_dead_letter_redrive(request: Request, seq: Seq) -> Response:
     Asking twice does not run it twice.
     """
     redrive: Redrive = request.state.redrive
-    redriven, replayed = await redrive(seq)
+    redriven, replayed = await redrive(seq, caller_of(request.scope))
     return _json(redriven, headers={"Idempotency-Replayed": "true"} if replayed else None)
 
 

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from pyoco_gateway import __version__
+from pyoco_gateway.access.caller import KeyScope, caller_of
 from pyoco_gateway.health_report import HealthReport
 from pyoco_gateway.routers.documented import problems
 from pyoco_protocol.http_bodies import Health, HealthDetails
@@ -23,8 +24,11 @@ async def get_health(
         bool, Query(description="Add broker, streams, consumers, index and versions.")
     ] = False,
 ) -> Response:
-    """Say that this process serves HTTP. The broker may be away: a restart would not help that."""
-    if not verbose:
+    """Say that this process serves HTTP. The broker may be away: a restart would not help that.
+
+    Where keys are asked for, `verbose` adds something only for a key with the scope `ops`.
+    """
+    if not verbose or not caller_of(request.scope).may(KeyScope.OPS):
         return Response(_HEALTH, media_type="application/json")
     report: HealthReport = request.state.health_report
     return Response((await report()).model_dump_json(), media_type="application/json")

@@ -12,13 +12,7 @@ from pyoco_protocol.problems import Language, language_from_accept
 
 router = APIRouter(include_in_schema=False)
 
-# The page needs nothing but itself.
-_HEADERS: Final = {
-    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-    "Vary": "Accept-Language",
-}
+_HEADERS: Final = {"Vary": "Accept-Language"}
 
 _WORDS: Final[Mapping[Language, Mapping[str, str]]] = {
     "en": {
@@ -62,7 +56,8 @@ async def get_index(request: Request) -> HTMLResponse:
     """Return a page of links, in the language of the settings or of the browser."""
     chosen: Language | None = request.state.page_language
     language = chosen or language_from_accept(request.headers.get("accept-language"))
-    return HTMLResponse(_page(language, _address(request)), headers=_HEADERS)
+    described: bool = request.app.openapi_url is not None
+    return HTMLResponse(_page(language, _address(request), described=described), headers=_HEADERS)
 
 
 def _address(request: Request) -> str:
@@ -72,14 +67,14 @@ def _address(request: Request) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _page(language: Language, base_url: str) -> str:
+def _page(language: Language, base_url: str, *, described: bool) -> str:
     words = {key: escape(text) for key, text in _WORDS[language].items()}
     body = '{"flow_name": "hello"}'
     submit = f"curl {base_url}/runs -H 'Content-Type: application/json' -d '{body}'"
     links = "\n".join(
         f'<li><a href="{path}">{path}</a>: {what}</li>'
         for path, what in words.items()
-        if path.startswith("/")
+        if path.startswith("/") and (described or path != "/openapi.json")
     )
     # Commands stand in `code`, which a narrow window wraps; `pre` would push the page sideways.
     return f"""<!doctype html>

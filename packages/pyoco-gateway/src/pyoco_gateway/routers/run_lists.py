@@ -6,6 +6,7 @@ from typing import Any, Final
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from pyoco_gateway.access.caller import caller_of
 from pyoco_gateway.read_model.list_query import (
     DEFAULT_LIMIT,
     MAX_CURSOR_CHARS,
@@ -105,9 +106,10 @@ async def get_runs(request: Request) -> Response:
     """
     list_runs: ListRuns = request.state.list_runs
     query = parse_list_query(request.query_params.multi_items())
-    found = await list_runs(query)
+    caller = caller_of(request.scope)
+    found = await list_runs(query, caller)
     if query.full:
-        snapshots = await list_runs.snapshots(found.runs)
+        snapshots = await list_runs.snapshots(found.runs, caller)
         items = [each.model_dump_json(exclude=set(INTERNAL_FIELDS)) for each in snapshots]
     else:
         items = [each.item for each in found.runs]
@@ -128,5 +130,6 @@ async def get_runs(request: Request) -> Response:
 async def get_run_counts(request: Request) -> Response:
     """Count runs, in all and by status."""
     list_runs: ListRuns = request.state.list_runs
-    counted = await list_runs.count(parse_count_query(request.query_params.multi_items()))
+    filters = parse_count_query(request.query_params.multi_items())
+    counted = await list_runs.count(filters, caller_of(request.scope))
     return Response(counted.model_dump_json(), media_type=_JSON)

@@ -8,6 +8,7 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 from starlette.responses import Response
 
+from pyoco_gateway.access.caller import caller_of
 from pyoco_gateway.event_streams.event_stream import MAX_STREAM_SEC, EventStream
 from pyoco_gateway.event_streams.log_events import LogEvents
 from pyoco_gateway.event_streams.stream_limits import take_slot
@@ -72,18 +73,20 @@ async def get_run_logs(
     `next_cursor` is null once the run is over and all is read. With `follow` the answer is a
     stream of events: `log`, `heartbeat`, and `end` when the run is over.
     """
+    caller = caller_of(request.scope)
     if not follow:
         read_logs: ReadLogs = request.state.read_logs
         page = await read_logs(
-            run_id, task=task, stream=stream, attempt=attempt, cursor=cursor, limit=limit
+            run_id, caller, task=task, stream=stream, attempt=attempt, cursor=cursor, limit=limit
         )
         return Response(page.model_dump_json(), media_type="application/json")
     read_run: ReadRun = request.state.read_run
-    wanted = Wanted.of(await read_run(run_id), task=task, stream=stream, attempt=attempt)
+    run = await read_run(run_id, caller)
+    wanted = Wanted.of(run, task=task, stream=stream, attempt=attempt)
     start = Position.of(cursor)
     if last_event_id is not None:
         start = Position(int(last_event_id) + 1)
-    events = LogEvents(request.state.log_feeds, read_run, run_id, wanted, start)
+    events = LogEvents(request.state.log_feeds, read_run, run_id, caller, wanted, start)
     with ExitStack() as held:
         take_slot(request, held)
         return EventStream(events, timeout_sec, held.pop_all(), beside=events.run)

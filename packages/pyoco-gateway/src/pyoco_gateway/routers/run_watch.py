@@ -7,6 +7,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response
 
+from pyoco_gateway.access.caller import caller_of
 from pyoco_gateway.event_streams.event_stream import MAX_STREAM_SEC, EventStream
 from pyoco_gateway.event_streams.stream_limits import take_slot
 from pyoco_gateway.read_model.run_filter import RunFilter
@@ -74,7 +75,8 @@ async def get_runs_watch(
     wanted = RunFilter(frozenset(status), flow, tag, workflow_yaml_sha256)
     with ExitStack() as held:
         take_slot(request, held)
-        events = await open_stream(wanted, held, after=_revision(last_event_id))
+        caller = caller_of(request.scope)
+        events = await open_stream(wanted, caller, held, after=_revision(last_event_id))
         return EventStream(events, timeout_sec, held.pop_all())
 
 
@@ -112,7 +114,8 @@ async def get_run_watch(
     seen = Resumption(_revision(last_event_id), since)
     with ExitStack() as held:
         take_slot(request, held)
-        events = await open_stream(run_id, seen, held, with_records=bool(include))
+        caller = caller_of(request.scope)
+        events = await open_stream(run_id, caller, seen, held, with_records=bool(include))
         if events is None:
             # The one answer after which a browser does not come back.
             return Response(status_code=204)

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.background import BackgroundTask
 from starlette.responses import Response
 
+from pyoco_gateway.access.caller import caller_of
 from pyoco_gateway.read_model.worker_directory import WorkerDirectory, is_worker_of
 from pyoco_gateway.routers.acceptance import accepted
 from pyoco_gateway.routers.documented import json_body, problems
@@ -72,8 +73,11 @@ async def post_run(request: Request) -> Response:
     require_json(request.headers.get("content-type"))
     submission = parse_submission(await request.body())
     key = idempotency_key(request.headers.get(IDEMPOTENCY_HEADER))
+    caller = caller_of(request.scope)
     submitted = await submit_run(
-        submission, key=None if key is None else IdempotencyKey.of(key, submission)
+        submission,
+        caller,
+        key=None if key is None else IdempotencyKey.of(key, submission, caller),
     )
     return accepted(request, submitted)
 
@@ -95,7 +99,7 @@ async def post_run_cancel(request: Request, run_id: str) -> Response:
     cancellation = parse_cancellation(
         await request.body(), content_type=request.headers.get("content-type")
     )
-    run = await cancel_run(run_id, reason=cancellation.reason)
+    run = await cancel_run(run_id, caller_of(request.scope), reason=cancellation.reason)
     response = _snapshot(run, exclude=_INTERNAL | {"task_records"})
     if not run.status.is_terminal:
         # After the answer, which says CANCELLING: with nobody at it, it is over at once.
@@ -132,7 +136,7 @@ async def get_run(
 async def delete_run(request: Request, run_id: str) -> Response:
     """Remove a run that is over, and what is kept of it."""
     delete: DeleteRun = request.state.delete_run
-    await delete(run_id)
+    await delete(run_id, caller_of(request.scope))
     return Response(status_code=204)
 
 
@@ -150,7 +154,7 @@ async def get_run_tasks(request: Request, run_id: str) -> Response:
 
 async def _read(request: Request, run_id: str) -> RunSnapshot:
     read_run: ReadRun = request.state.read_run
-    return await read_run(run_id)
+    return await read_run(run_id, caller_of(request.scope))
 
 
 def _view(request: Request, run: RunSnapshot) -> RunView:

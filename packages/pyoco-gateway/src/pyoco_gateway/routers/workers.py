@@ -7,11 +7,15 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from starlette.responses import Response
 
+from pyoco_gateway.access.caller import caller_of
+from pyoco_gateway.hardening.json_limits import fault_in_text
+from pyoco_gateway.read_model.run_owners import RunOwners
 from pyoco_gateway.read_model.worker_directory import WorkerDirectory
 from pyoco_gateway.routers.documented import problems
 from pyoco_gateway.shortening import shortened
 from pyoco_gateway.submission_body import require_json
 from pyoco_gateway.use_cases.hide_worker import HideWorker
+from pyoco_gateway.worker_masks import masked
 from pyoco_protocol.http_bodies import WorkerPatch, WorkerPatched, WorkerView
 from pyoco_protocol.problems import WorkersRequestError
 from pyoco_protocol.workers import WorkerState
@@ -91,12 +95,19 @@ def _parameters() -> list[dict[str, Any]]:
     openapi_extra={"parameters": _parameters()},
 )
 async def get_workers(request: Request) -> Response:
-    """List the workers that the registry knows."""
+    """List the workers that the registry knows.
+
+    With keys, runs of other tenants are left out of what workers are at and were at last.
+    """
     query = WorkersQuery.of(request)
     workers: WorkerDirectory = request.state.workers
     await workers.until_current()
-    wanted = [each for each in workers.views() if query.wants(each)]
-    return Response(_VIEWS.dump_json(wanted[: query.limit]), media_type=_JSON)
+    wanted = [each for each in workers.views() if query.wants(each)][: query.limit]
+    tenant_id = caller_of(request.scope).tenant_id
+    if tenant_id is not None:
+        owners: RunOwners = request.state.run_owners
+        wanted = [masked(each, lambda run_id: owners.of(run_id) == tenant_id) for each in wanted]
+    return Response(_VIEWS.dump_json(wanted), media_type=_JSON)
 
 
 @router.patch(
@@ -116,10 +127,13 @@ async def patch_worker(request: Request, worker_id: str) -> Response:
     """Hide a worker from lists, or show it again. It works on all the same."""
     hide_worker: HideWorker = request.state.hide_worker
     require_json(request.headers.get("content-type"))
+    body = await request.body()
     try:
-        patch = WorkerPatch.model_validate_json(await request.body())
+        patch = WorkerPatch.model_validate_json(body)
     except ValidationError as error:
         raise _named(error, "body") from None
+    if fault := fault_in_text(body):
+        raise WorkersRequestError([("body", fault)])
     patched = await hide_worker(worker_id, hidden=patch.hidden)
     return Response(patched.model_dump_json(), media_type=_JSON)
 

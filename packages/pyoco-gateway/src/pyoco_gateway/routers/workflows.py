@@ -5,6 +5,7 @@ from typing import Any, Final
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from pyoco_gateway.access.caller import caller_of
 from pyoco_gateway.body_limit import FileLimit
 from pyoco_gateway.routers.acceptance import accepted
 from pyoco_gateway.routers.documented import problems
@@ -95,6 +96,7 @@ async def post_run_yaml(request: Request) -> Response:
         raise InvalidRequestError([("flow_name", "is missing")])
     submitted = await submit_workflow(
         form["workflow"],
+        caller_of(request.scope),
         flow_name=text_of("flow_name", form["flow_name"]),
         tag=text_of("tag", form["tag"]) if "tag" in form else None,
         key=key,

@@ -5,14 +5,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pyoco_gateway.shortening import shortened
+from pyoco_gateway.access.caller import Caller
+from pyoco_gateway.use_cases.own_runs import hiding_unreadable, own
 from pyoco_protocol.failpoints import Failpoint, reached
 from pyoco_protocol.ids import is_run_id
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.hints import announce_cancel
 from pyoco_protocol.jetstream.requests import RefusedError
 from pyoco_protocol.jetstream.run_store import RunStore, StoredRun
-from pyoco_protocol.problems import BrokerUnavailableError, RunNotFoundError
+from pyoco_protocol.problems import BrokerUnavailableError
 from pyoco_protocol.run_endings import cancelled
 from pyoco_protocol.run_lifecycle import RunEvent, advance
 from pyoco_protocol.snapshots import RunSnapshot
@@ -30,7 +31,7 @@ class CancelRun:
     clock: Callable[[], float] = time.time
 
     async def __call__(
-        self, run_id: str, *, reason: str | None = None, by: str | None = None
+        self, run_id: str, caller: Caller, *, reason: str | None = None
     ) -> RunSnapshot:
         """Return the run with its cancel recorded; one that is over comes back unchanged.
 
@@ -38,23 +39,23 @@ class CancelRun:
         """
 
         def request(stored: StoredRun) -> RunSnapshot | None:
-            run = stored.snapshot
+            run = own(stored, run_id, caller).snapshot
             status = advance(run.status, RunEvent.CANCEL_REQUESTED)
             if status is run.status:
                 return None
             now = self.clock()
             asked = {
                 "cancel_requested_at": now,
-                "cancel_requested_by": by,
+                "cancel_requested_by": caller.key_id,
                 "cancel_reason": reason,
             }
             # A writer that does not look may have put another status over an earlier cancel.
             words = {} if run.is_cancel_requested else asked
             return run.model_copy(update={"status": status, "updated_at": now, **words})
 
-        stored = await self.store.change(run_id, request) if is_run_id(run_id) else None
-        if stored is None:
-            raise RunNotFoundError(shortened(run_id))
+        with hiding_unreadable(caller, run_id):
+            changed = await self.store.change(run_id, request) if is_run_id(run_id) else None
+        stored = own(changed, run_id, caller)
         reached(Failpoint.CANCEL_RECORDED)
         if not stored.snapshot.status.is_terminal:
             # Only makes it faster: a worker sees the cancel with its next write in any case.

@@ -4,11 +4,11 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from pyoco_gateway.shortening import shortened
-from pyoco_protocol.ids import is_run_id
+from pyoco_gateway.access.caller import Caller
+from pyoco_gateway.use_cases.own_runs import read_own
 from pyoco_protocol.jetstream.requests import RefusedError
 from pyoco_protocol.jetstream.run_store import ConflictError, RunStore
-from pyoco_protocol.problems import BrokerUnavailableError, RunNotFoundError, RunNotOverError
+from pyoco_protocol.problems import BrokerUnavailableError, RunNotOverError
 from pyoco_protocol.snapshots import RunSnapshot
 
 _log = logging.getLogger(__name__)
@@ -27,12 +27,10 @@ class DeleteRun:
     store: RunStore
     on_deleted: Sequence[OnDeleted] = ()
 
-    async def __call__(self, run_id: str) -> None:
+    async def __call__(self, run_id: str, caller: Caller) -> None:
         """Return when the run is gone; raise RunNotFoundError, or RunNotOverError."""
         while True:
-            stored = await self.store.read(run_id) if is_run_id(run_id) else None
-            if stored is None:
-                raise RunNotFoundError(shortened(run_id))
+            stored = await read_own(self.store, run_id, caller)
             if not stored.snapshot.status.is_terminal:
                 raise RunNotOverError(run_id, stored.snapshot.status)
             try:

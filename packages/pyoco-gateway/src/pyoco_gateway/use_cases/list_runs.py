@@ -1,9 +1,10 @@
 """Lists and counts runs, from the index alone."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
+from pyoco_gateway.access.caller import Caller
 from pyoco_gateway.read_model.cursors import (
     ChangesCursor,
     Cursor,
@@ -55,9 +56,10 @@ class ListRuns:
         self._index = index
         self._store = store
 
-    async def __call__(self, query: ListQuery) -> RunList:
-        """Return the runs that a query asks for."""
-        cursors = await self._ready()
+    async def __call__(self, query: ListQuery, caller: Caller) -> RunList:
+        """Return those of the caller's runs that a query asks for."""
+        query = replace(query, filters=_own(query.filters, caller))
+        cursors = await self._ready(caller)
         place = _place(query, cursors)
         if isinstance(place, ChangesCursor):
             await self._reach(place)
@@ -67,31 +69,34 @@ class ListRuns:
             cursor = cursors.write(page.following, query.filters.fingerprint)
         return RunList(page.runs, page.paged, cursor)
 
-    async def count(self, filters: RunFilters) -> RunCounts:
-        """Return how many runs match, by status."""
-        await self._ready()
-        by_status = await self._ask(lambda tables: counts(tables, filters))
+    async def count(self, filters: RunFilters, caller: Caller) -> RunCounts:
+        """Return how many of the caller's runs match, by status."""
+        await self._ready(caller)
+        own = _own(filters, caller)
+        by_status = await self._ask(lambda tables: counts(tables, own))
         return RunCounts(total=sum(by_status.values()), by_status=by_status)
 
-    async def known_counts(self) -> RunCounts | None:
-        """Return how many runs there are, by status; None while not all of them are known."""
+    async def known_counts(self, caller: Caller) -> RunCounts | None:
+        """Return how many runs the caller has, by status; None while not all of them are known."""
         if not self._index.is_caught_up:
             return None
         try:
-            by_status = await self._ask(lambda tables: counts(tables, RunFilters()))
+            own = _own(RunFilters(), caller)
+            by_status = await self._ask(lambda tables: counts(tables, own))
         except ListNotReadyError:
             return None
         return RunCounts(total=sum(by_status.values()), by_status=by_status)
 
-    async def snapshots(self, runs: Sequence[Listed]) -> list[RunSnapshot]:
+    async def snapshots(self, runs: Sequence[Listed], caller: Caller) -> list[RunSnapshot]:
         """Return whole snapshots in the same order; one that is gone or unreadable is left out.
 
         They may be newer than the list, and never older.
         """
         found = await self._store.read_many({each.run_id: each.revision for each in runs})
-        return [found[each.run_id] for each in runs if each.run_id in found]
+        snapshots = [found[each.run_id] for each in runs if each.run_id in found]
+        return [each for each in snapshots if caller.owns(each.tenant_id)]
 
-    async def _ready(self) -> Cursors:
+    async def _ready(self, caller: Caller) -> Cursors:
         self._broker.require_up()
         if await self._index.caught_up(_BUILD_WAIT_SEC):
             await self._index.has_own_writes(_OWN_WRITES_WAIT_SEC)
@@ -100,7 +105,7 @@ class ListRuns:
         created = self._watch.created
         if created is None or not self._index.is_caught_up:
             raise ListNotReadyError(_RETRY_AFTER_SEC)
-        return Cursors(subjects.kv_stream(self._bucket), created)
+        return Cursors(subjects.kv_stream(self._bucket), created, caller.tenant_id)
 
     async def _ask(self, question: Callable[[IndexTables], T]) -> T:
         turn = self._index.turn
@@ -118,6 +123,10 @@ class ListRuns:
         if state.last_seq < place.revision:
             raise _cursor_fault("is ahead of the bucket, which was set back; start anew without it")
         raise ListNotReadyError(_RETRY_AFTER_SEC)
+
+
+def _own(filters: RunFilters, caller: Caller) -> RunFilters:
+    return replace(filters, tenant_id=caller.tenant_id)
 
 
 def _place(query: ListQuery, cursors: Cursors) -> Cursor | None:

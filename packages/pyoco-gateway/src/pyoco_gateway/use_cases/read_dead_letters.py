@@ -1,11 +1,12 @@
 """Looks dead letters up, and removes one."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import anyio
 
+from pyoco_gateway.access.caller import Caller
 from pyoco_gateway.read_model.dead_letter_index import DeadLetterIndex, LetterFilter
 from pyoco_gateway.shortening import shortened
 from pyoco_protocol.jetstream.dead_letter_shelf import DeadLetterShelf, StoredLetter
@@ -36,12 +37,15 @@ class DeadLetters:
     shelf: DeadLetterShelf
     index: DeadLetterIndex
 
-    async def page(self, wanted: LetterFilter, *, before: int | None, limit: int) -> LetterPage:
-        """Return letters that match, the newest first.
+    async def page(
+        self, wanted: LetterFilter, caller: Caller, *, before: int | None, limit: int
+    ) -> LetterPage:
+        """Return the caller's letters that match, the newest first.
 
         A page may be short, or even empty, with more behind it: where many are gone.
         """
         await self.catch_up()
+        wanted = _own(wanted, caller)
         found: list[StoredLetter] = []
         for _ in range(_MAX_READS // limit):
             missing = limit - len(found)
@@ -54,21 +58,23 @@ class DeadLetters:
                 break
         return LetterPage(tuple(found), before)
 
-    async def matching(self, wanted: LetterFilter, *, limit: int) -> list[int]:
-        """Return the sequences of letters that match, the oldest first."""
+    async def matching(self, wanted: LetterFilter, caller: Caller, *, limit: int) -> list[int]:
+        """Return the sequences of the caller's letters that match, the oldest first."""
         await self.catch_up()
-        return self.index.oldest(wanted, after=0, limit=limit)
+        return self.index.oldest(_own(wanted, caller), after=0, limit=limit)
 
-    async def read(self, seq: str) -> StoredLetter:
-        """Return a letter; raise DeadLetterNotFoundError where there is none."""
+    async def read(self, seq: str, caller: Caller) -> StoredLetter:
+        """Return a letter; raise DeadLetterNotFoundError where the caller has none there."""
         number = _number(seq)
         found = None if number is None else await self.shelf.read(number)
-        if found is None:
+        if found is None or not caller.owns(found.letter.tenant_id):
             raise DeadLetterNotFoundError(shortened(seq))
         return found
 
-    async def remove(self, seq: str) -> None:
+    async def remove(self, seq: str, caller: Caller) -> None:
         """Take a letter out; raise DeadLetterNotFoundError where it was gone already."""
+        if caller.tenant_id is not None:
+            await self.read(seq, caller)
         number = _number(seq)
         if number is None or not await self.shelf.remove(number):
             raise DeadLetterNotFoundError(shortened(seq))
@@ -107,6 +113,10 @@ class DeadLetters:
             # Many may fail at once; one is enough to know.
             raise troubles[0]
         return [found[seq] for seq in seqs if seq in found]
+
+
+def _own(wanted: LetterFilter, caller: Caller) -> LetterFilter:
+    return replace(wanted, tenant_id=caller.tenant_id)
 
 
 def _number(seq: str) -> int | None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
+from pyoco_gateway.access.caller import Caller
 from pyoco_gateway.use_cases.read_run import ReadRun
 from pyoco_protocol.http_bodies import RunLogItem, RunLogPage
 from pyoco_protocol.jetstream.log_store import LogStore
@@ -87,6 +88,7 @@ class ReadLogs:
     async def __call__(
         self,
         run_id: str,
+        caller: Caller,
         *,
         task: str | None,
         stream: LogStreamName | None,
@@ -99,7 +101,7 @@ class ReadLogs:
         A page may hold less than `limit` lines, or none, and still not be the last one.
         """
         # Before the stream: what is over now has been stored whole.
-        run = await self.read_run(run_id)
+        run = await self.read_run(run_id, caller)
         wanted = Wanted.of(run, task=task, stream=stream, attempt=attempt)
         at, items, chars, truncated = Position.of(cursor), list[RunLogItem](), 0, False
         for _ in range(_MAX_CHUNKS):

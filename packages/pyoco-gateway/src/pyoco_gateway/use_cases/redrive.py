@@ -3,12 +3,13 @@
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import anyio
 from pydantic import ValidationError
 
+from pyoco_gateway.access.caller import Caller
 from pyoco_gateway.read_model.dead_letter_index import LetterFilter
 from pyoco_gateway.use_cases.read_dead_letters import DeadLetters
 from pyoco_gateway.use_cases.submit_run import IdempotencyKey, SubmitRun, WorkflowFile
@@ -25,8 +26,10 @@ from pyoco_protocol.jetstream.dead_letter_shelf import StoredLetter
 from pyoco_protocol.jetstream.requests import RefusedError
 from pyoco_protocol.jetstream.run_store import RunStore
 from pyoco_protocol.jetstream.workflow_texts import WorkflowTexts
+from pyoco_protocol.jobs import RunJob
 from pyoco_protocol.problems import (
     BrokerUnavailableError,
+    JobSignatureError,
     NotRedrivableError,
     PyocoError,
     SnapshotUnreadableError,
@@ -55,43 +58,49 @@ class Redrive:
     submit_run: SubmitRun
     texts: WorkflowTexts
 
-    async def __call__(self, seq: str) -> tuple[Redriven, bool]:
+    async def __call__(self, seq: str, caller: Caller) -> tuple[Redriven, bool]:
         """Return the new run of a letter, and whether it was there before."""
-        stored = await self.letters.read(seq)
-        run = await self._run_of(stored)
+        stored = await self.letters.read(seq, caller)
+        run = await self._run_of(stored, caller)
         key = IdempotencyKey.of_redrive(run)
         submission = _submission_of(run, stored.seq)
         workflow = await self._workflow_of(run, stored.seq)
+        self._require_taken_in(run, workflow, stored.seq)
         if workflow is not None:
             # Kept for the new run as long as for one that was just submitted.
             await self.texts.put(workflow.text, now=time.time())
         submitted = await self.submit_run(
-            submission, key=key, redriven_from=run.run_id, workflow=workflow
+            submission,
+            _owner_of(run, caller),
+            key=key,
+            redriven_from=run.run_id,
+            workflow=workflow,
         )
         reached(Failpoint.LETTER_REDRIVEN)
         await self._remove(stored.seq)
         redriven = Redriven(seq=stored.seq, run_id=run.run_id, new_run_id=key.run_id)
         return redriven, submitted.replayed
 
-    async def by_filter(self, request: RedriveRequest) -> RedriveReport:
-        """Redrive the letters that match, the oldest first, no faster than asked.
+    async def by_filter(self, request: RedriveRequest, caller: Caller) -> RedriveReport:
+        """Redrive the caller's letters that match, the oldest first, no faster than asked.
 
         Letters that come meanwhile are not among them.
         """
         wanted = LetterFilter(reason=request.reason, tag=request.tag, run_id=request.run_id)
-        seqs = await self.letters.matching(wanted, limit=request.max + 1)
-        return await _Sweep(self, request, seqs[: request.max]).run(more=len(seqs) > request.max)
+        seqs = await self.letters.matching(wanted, caller, limit=request.max + 1)
+        sweep = _Sweep(self, request, caller, seqs[: request.max])
+        return await sweep.run(more=len(seqs) > request.max)
 
-    async def preview(self, seq: str) -> Redriven:
+    async def preview(self, seq: str, caller: Caller) -> Redriven:
         """Return what a redrive would lead to; nothing is changed."""
-        stored = await self.letters.read(seq)
-        run = await self._run_of(stored)
+        stored = await self.letters.read(seq, caller)
+        run = await self._run_of(stored, caller)
         _submission_of(run, stored.seq)
-        await self._workflow_of(run, stored.seq)
+        self._require_taken_in(run, await self._workflow_of(run, stored.seq), stored.seq)
         new_run_id = IdempotencyKey.of_redrive(run).run_id
         return Redriven(seq=stored.seq, run_id=run.run_id, new_run_id=new_run_id)
 
-    async def _run_of(self, stored: StoredLetter) -> RunSnapshot:
+    async def _run_of(self, stored: StoredLetter, caller: Caller) -> RunSnapshot:
         run_id, seq = stored.letter.run_id, stored.seq
         if run_id is None or not is_run_id(run_id):
             raise NotRedrivableError(seq, "it names no run")
@@ -99,7 +108,7 @@ class Redrive:
             found = await self.store.read(run_id)
         except SnapshotUnreadableError as error:
             raise NotRedrivableError(seq, error.detail, run_id) from error
-        if found is None:
+        if found is None or not caller.owns(found.snapshot.tenant_id):
             raise NotRedrivableError(seq, f"the record of run {run_id} is gone", run_id)
         run = found.snapshot
         if run.status is not RunStatus.FAILED:
@@ -118,6 +127,16 @@ class Redrive:
             raise NotRedrivableError(seq, why, run.run_id)
         return WorkflowFile(text, sha256, len(text.encode()))
 
+    def _require_taken_in(self, run: RunSnapshot, workflow: WorkflowFile | None, seq: int) -> None:
+        """Raise NotRedrivableError where jobs are signed, and this run is none that we took in."""
+        job = RunJob.of(run, default_tag=self.submit_run.default_tag)
+        if workflow is not None:
+            job = job.with_workflow(workflow.text, workflow.sha256)
+        try:
+            self.submit_run.queue.require_seal(job.to_bytes(), run.seal)
+        except JobSignatureError as error:
+            raise NotRedrivableError(seq, error.detail, run.run_id) from error
+
     async def _remove(self, seq: int) -> None:
         try:
             await self.letters.shelf.remove(seq)
@@ -131,9 +150,12 @@ class Redrive:
 class _Sweep:
     """One request to redrive several letters."""
 
-    def __init__(self, redrive: Redrive, request: RedriveRequest, seqs: Sequence[int]) -> None:
+    def __init__(
+        self, redrive: Redrive, request: RedriveRequest, caller: Caller, seqs: Sequence[int]
+    ) -> None:
         self._redrive = redrive
         self._request = request
+        self._caller = caller
         self._seqs = seqs
         self._redriven: list[Redriven] = []
         self._failed: list[RedriveFailure] = []
@@ -163,9 +185,9 @@ class _Sweep:
         """Redrive a letter; False where there is no sense in going on."""
         try:
             if self._request.dry_run:
-                redriven = await self._redrive.preview(str(seq))
+                redriven = await self._redrive.preview(str(seq), self._caller)
             else:
-                redriven, _ = await self._redrive(str(seq))
+                redriven, _ = await self._redrive(str(seq), self._caller)
         except (BrokerUnavailableError, SubmitOutcomeUnknownError) as error:
             if not self._redriven:
                 raise
@@ -181,6 +203,15 @@ class _Sweep:
     def _note(self, seq: int, error: PyocoError) -> None:
         failure = RedriveFailure(seq=seq, err_id=error.entry.err_id, detail=error.detail)
         self._failed.append(failure)
+
+
+def _owner_of(run: RunSnapshot, caller: Caller) -> Caller:
+    """Return who is to have the new run: the tenant of the old one, whoever asks for it."""
+    return replace(
+        caller,
+        tenant_id=run.tenant_id or caller.tenant_id,
+        key_id=caller.key_id or run.api_key_id,
+    )
 
 
 def _submission_of(run: RunSnapshot, seq: int) -> RunSubmission:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final
 
+from pyoco_gateway.access.caller import Caller
 from pyoco_gateway.job_queue import JobQueue
 from pyoco_protocol.failpoints import Failpoint, reached
 from pyoco_protocol.http_bodies import RunSubmission
@@ -62,8 +63,8 @@ class IdempotencyKey:
         cls,
         key: str,
         submission: RunSubmission,
+        caller: Caller,
         *,
-        tenant: str = "",
         endpoint: str = "POST /runs",
         workflow_yaml_sha256: str | None = None,
     ) -> "IdempotencyKey":
@@ -72,6 +73,8 @@ class IdempotencyKey:
         if workflow_yaml_sha256 is not None:
             submitted["workflow_yaml_sha256"] = workflow_yaml_sha256
         canonical = json.dumps(submitted, sort_keys=True, separators=(",", ":"))
+        # Whose the runs without a tenant are, whose are the keys they were submitted with.
+        tenant = "" if caller.owns(None) else caller.tenant_id or ""
         return cls(
             idempotent_run_id(tenant, endpoint, key),
             hashlib.sha256(canonical.encode()).hexdigest(),
@@ -122,6 +125,7 @@ class SubmitRun:
     async def __call__(
         self,
         submission: RunSubmission,
+        caller: Caller,
         *,
         key: IdempotencyKey | None = None,
         redriven_from: str | None = None,
@@ -135,8 +139,10 @@ class SubmitRun:
 
         With a key the same submission is the same run, however often it comes.
         """
-        run = self._first_snapshot(submission, key, workflow, redriven_from)
+        run = self._first_snapshot(submission, caller, key, workflow, redriven_from)
         job = self._job_of(run, workflow)
+        if (seal := self.queue.seal(job.to_bytes())) is not None:
+            run = run.model_copy(update={"seal": seal})
         try:
             return await self._take_in(run, job)
         except RefusedError as refusal:
@@ -204,6 +210,7 @@ class SubmitRun:
     def _first_snapshot(
         self,
         submission: RunSubmission,
+        caller: Caller,
         key: IdempotencyKey | None,
         workflow: WorkflowFile | None,
         redriven_from: str | None,
@@ -221,6 +228,8 @@ class SubmitRun:
             accepted_by=self.gateway_id,
             tag=tag,
             tags=(tag,) if submission.tags is None else submission.tags,
+            tenant_id=caller.tenant_id,
+            api_key_id=caller.key_id,
             request_hash=None if key is None else key.request_hash,
             workflow_yaml_sha256=None if workflow is None else workflow.sha256,
             workflow_yaml_bytes=None if workflow is None else workflow.size_bytes,

@@ -7,6 +7,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
+from pyoco_gateway.access.caller import Caller
 from pyoco_gateway.error_responses import invalid_request
 from pyoco_gateway.use_cases.check_workflow import CheckWorkflow
 from pyoco_gateway.use_cases.submit_run import IdempotencyKey, SubmitRun, Submitted, WorkflowFile
@@ -30,7 +31,13 @@ class SubmitWorkflow:
     clock: Callable[[], float] = time.time
 
     async def __call__(
-        self, data: bytes, *, flow_name: str, tag: str | None = None, key: str | None = None
+        self,
+        data: bytes,
+        caller: Caller,
+        *,
+        flow_name: str,
+        tag: str | None = None,
+        key: str | None = None,
     ) -> Submitted:
         """Return the run, stored and queued; its params are the defaults of the file."""
         # Before the file is read: a wrong name costs nothing to find.
@@ -50,10 +57,10 @@ class SubmitWorkflow:
         named = None
         if key is not None:
             named = IdempotencyKey.of(
-                key, submission, endpoint=ENDPOINT, workflow_yaml_sha256=sha256
+                key, submission, caller, endpoint=ENDPOINT, workflow_yaml_sha256=sha256
             )
         file = WorkflowFile(text, sha256, len(data))
-        return await self.submit_run(submission, key=named, workflow=file)
+        return await self.submit_run(submission, caller, key=named, workflow=file)
 
 
 def refused(error: WorkflowInvalidError) -> WorkflowRefusedError:

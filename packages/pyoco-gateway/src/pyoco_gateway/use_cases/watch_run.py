@@ -3,11 +3,13 @@
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from pyoco_gateway.access.caller import Caller
 from pyoco_gateway.event_streams.run_events import RunEvents
 from pyoco_gateway.read_model.run_hub import RunHub
 from pyoco_gateway.read_model.run_states import Mark, RunState
 from pyoco_gateway.read_model.wakeup import Wakeup
 from pyoco_gateway.shortening import shortened
+from pyoco_gateway.use_cases.own_runs import hiding_unreadable
 from pyoco_protocol.ids import is_run_id
 from pyoco_protocol.problems import RunNotFoundError
 
@@ -36,20 +38,21 @@ class WatchRun:
     hub: RunHub
 
     async def __call__(
-        self, run_id: str, seen: Resumption, held: ExitStack, *, with_records: bool
+        self, run_id: str, caller: Caller, seen: Resumption, held: ExitStack, *, with_records: bool
     ) -> RunEvents | None:
         """Return what to tell; None where the client has seen the end.
 
-        Raises RunNotFoundError where there is no such run. `held` keeps the watch: it begins
+        Raises RunNotFoundError where the caller has no such run. `held` keeps the watch: it begins
         before the record is read, so that no change falls in between.
         """
         if not is_run_id(run_id):
             raise RunNotFoundError(shortened(run_id))
         wakeup = Wakeup()
         watched = held.enter_context(self.hub.watching(run_id, wakeup))
-        await self.hub.read(watched)
+        with hiding_unreadable(caller, run_id):
+            await self.hub.read(watched)
         state = watched.state
-        if state is None or state.is_gone:
+        if state is None or state.is_gone or not caller.owns(state.tenant_id):
             raise RunNotFoundError(run_id)
         told: Mark | None = None
         if seen.covers(state, self.hub.revision):

@@ -1,9 +1,10 @@
 """Begins to watch all runs that somebody wants to see."""
 
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from pyoco_gateway.access.caller import Caller
 from pyoco_gateway.event_streams.run_events import RunsEvents
 from pyoco_gateway.read_model.run_filter import RunFilter
 from pyoco_gateway.read_model.run_hub import RunHub
@@ -25,16 +26,17 @@ class WatchRuns:
     hub: RunHub
 
     async def __call__(
-        self, wanted: RunFilter, held: ExitStack, *, after: int | None
+        self, wanted: RunFilter, caller: Caller, held: ExitStack, *, after: int | None
     ) -> RunsEvents:
-        """Return what to tell after the revision `after`; `held` keeps the watch.
+        """Return what to tell of the caller's runs, after the revision `after`.
 
-        Raises BrokerUnavailableError where nothing could be told now, and ListNotReadyError where
-        the runs are still being read.
+        `held` keeps the watch. Raises BrokerUnavailableError where nothing could be told now, and
+        ListNotReadyError where the runs are still being read.
         """
         self.broker.require_up()
         if not await self.hub.is_caught_up(within_sec=_CATCH_UP_SEC):
             raise ListNotReadyError(_RETRY_AFTER_SEC)
         wakeup = Wakeup()
-        watched = held.enter_context(self.hub.watching_all(wanted, wakeup, after=after))
+        own = replace(wanted, tenant_id=caller.tenant_id)
+        watched = held.enter_context(self.hub.watching_all(own, wakeup, after=after))
         return RunsEvents(watched, wakeup)

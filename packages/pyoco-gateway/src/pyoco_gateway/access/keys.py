@@ -1,0 +1,169 @@
+"""API keys: how one looks, what is stored of it, and how it is recognised.
+
+A key reads `pyoco_<key id>_<secret>`. The key id may be shown; the secret is known to who holds the
+key and to nobody else: stored is its HMAC under a pepper that the bucket does not hold.
+"""
+
+import hmac
+import re
+import secrets
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final, Self
+
+from pydantic import BeforeValidator, SecretStr, StringConstraints, field_serializer
+
+from pyoco_gateway.access.caller import KeyScope
+from pyoco_protocol.ids import MAX_TAG_CHARS, TAG_PATTERN, Label, UnixSeconds
+from pyoco_protocol.problems import SettingProblem, SettingsError
+from pyoco_protocol.settings import HttpAuthSettings
+from pyoco_protocol.wire import WireModel
+
+_ALL_SCOPES: Final = frozenset(KeyScope)
+DEFAULT_SCOPES: Final = frozenset({KeyScope.RUNS_READ, KeyScope.RUNS_WRITE})
+
+# Without `_`, which parts a key, and without `-`, with which an argument would read as a flag.
+_ID_ALPHABET: Final = "abcdefghijklmnopqrstuvwxyz234567"
+_ID_CHARS: Final = 12
+_SECRET_BYTES: Final = 32
+_SECRET_CHARS: Final = 43
+_KEY_ID: Final = rf"[a-z2-7]{{{_ID_CHARS}}}"
+_KEY: Final = re.compile(rf"pyoco_({_KEY_ID})_([A-Za-z0-9_-]{{{_SECRET_CHARS}}})")
+MAX_KEY_CHARS: Final = len("pyoco__") + _ID_CHARS + _SECRET_CHARS
+
+MIN_PEPPER_CHARS: Final = 16
+# What the page of settings shows, and thus everybody knows.
+_KNOWN_PEPPER: Final = str((HttpAuthSettings.model_fields["auth_pepper"].examples or [""])[0])
+_NEW_PEPPER: Final = "$(openssl rand -hex 32)"
+_PEPPER_ID_CHARS: Final = 8
+# What the secret of a key that is not there is compared with.
+_NOBODYS_HASH: Final = "0" * 64
+
+
+def _known_scopes(value: Any) -> Any:
+    # A scope that is newer than we are opens nothing here; the rest of the key goes on working.
+    if not isinstance(value, list):
+        return value
+    return [each for each in value if not isinstance(each, str) or each in _ALL_SCOPES]
+
+
+TenantId = Annotated[str, StringConstraints(pattern=TAG_PATTERN, max_length=MAX_TAG_CHARS)]
+KeyId = Annotated[str, StringConstraints(pattern=rf"^{_KEY_ID}$")]
+_Scopes = Annotated[frozenset[KeyScope], BeforeValidator(_known_scopes)]
+
+
+class ApiKeyRecord(WireModel):
+    """What is known of a key; rests in the bucket of keys under its id."""
+
+    key_id: KeyId
+    tenant_id: TenantId
+    name: Label | None = None
+    scopes: _Scopes
+    secret_hash: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+    pepper_id: str
+    created_at: UnixSeconds
+    expires_at: UnixSeconds | None = None
+    revoked_at: UnixSeconds | None = None
+    # The key that took its place.
+    rotated_to: KeyId | None = None
+
+    def is_valid_at(self, now: float) -> bool:
+        """Whether the key opens anything at `now`: it is not revoked, and not over."""
+        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+    def to_bytes(self) -> bytes:
+        """Return the stored form; what is not known is left out."""
+        return self.model_dump_json(exclude_none=True).encode()
+
+    @field_serializer("scopes")
+    def _in_order(self, scopes: frozenset[KeyScope]) -> list[str]:
+        return sorted(scopes)
+
+
+@dataclass(frozen=True, slots=True)
+class PresentedKey:
+    """A key as somebody shows it; whether there is such a key is another question."""
+
+    key_id: str
+    secret: str = field(repr=False)
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """Return the parts of a key; None for a text that no key of ours can be."""
+        if len(text) != MAX_KEY_CHARS:
+            return None
+        parts = _KEY.fullmatch(text)
+        return None if parts is None else cls(parts[1], parts[2])
+
+
+class Pepper:
+    """The secret without which what is stored of a key says nothing of it."""
+
+    def __init__(self, secret: SecretStr) -> None:
+        self._secret = secret.get_secret_value().encode()
+        # Tells one pepper from another and is no use for anything else.
+        self.id: Final = self._digest("pyoco pepper id")[:_PEPPER_ID_CHARS]
+
+    @classmethod
+    def of(cls, auth: HttpAuthSettings) -> Self:
+        """Return the pepper in the settings; raise SettingsError where it is missing or weak."""
+        secret = auth.auth_pepper
+        if secret is None:
+            raise _pepper_problem("is not set, and no key can be checked or issued without it")
+        text = secret.get_secret_value()
+        if len(text) < MIN_PEPPER_CHARS:
+            raise _pepper_problem(
+                f"is too short: {len(text)} characters, and at least {MIN_PEPPER_CHARS} are needed"
+            )
+        if hmac.compare_digest(text.encode(), _KNOWN_PEPPER.encode()):
+            raise _pepper_problem("is the example of the documentation, which everybody knows")
+        return cls(secret)
+
+    def hash(self, secret: str) -> str:
+        """Return what is stored of a key's secret."""
+        return self._digest(secret)
+
+    def matches(self, record: ApiKeyRecord | None, secret: str) -> bool:
+        """Whether `secret` is that of the key; as much work where there is no such key.
+
+        Else the time an answer takes would tell which key ids there are.
+        """
+        stored = _NOBODYS_HASH if record is None else record.secret_hash
+        is_same = hmac.compare_digest(self._digest(secret), stored)
+        return is_same and record is not None
+
+    def _digest(self, text: str) -> str:
+        return hmac.digest(self._secret, text.encode(), "sha256").hex()
+
+
+def issue_key(
+    pepper: Pepper,
+    *,
+    tenant_id: str,
+    now: float,
+    scopes: frozenset[KeyScope] = DEFAULT_SCOPES,
+    name: str | None = None,
+    expires_at: float | None = None,
+) -> tuple[ApiKeyRecord, str]:
+    """Return what to store of a new key, and the key itself, to be shown once and forgotten."""
+    key_id = "".join(secrets.choice(_ID_ALPHABET) for _ in range(_ID_CHARS))
+    secret = secrets.token_urlsafe(_SECRET_BYTES)
+    record = ApiKeyRecord(
+        key_id=key_id,
+        tenant_id=tenant_id,
+        name=name,
+        scopes=scopes,
+        secret_hash=pepper.hash(secret),
+        pepper_id=pepper.id,
+        created_at=now,
+        expires_at=expires_at,
+    )
+    return record, f"pyoco_{key_id}_{secret}"
+
+
+def is_key_id(text: str) -> bool:
+    """Whether `text` is a key id as we write them."""
+    return re.fullmatch(_KEY_ID, text) is not None
+
+
+def _pepper_problem(what: str) -> SettingsError:
+    return SettingsError([SettingProblem("PYOCO_AUTH_PEPPER", what, _NEW_PEPPER)])

@@ -1,0 +1,217 @@
+"""What a key looks like, what is stored of it, and who can tell it from another."""
+
+import hmac
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import SecretStr, ValidationError
+
+from pyoco_gateway.access import keys
+from pyoco_gateway.access.caller import KeyScope
+from pyoco_gateway.access.keys import (
+    MAX_KEY_CHARS,
+    ApiKeyRecord,
+    Pepper,
+    PresentedKey,
+    is_key_id,
+    issue_key,
+)
+from pyoco_protocol.problems import SettingsError
+from pyoco_protocol.settings import HttpAuthSettings
+from pyoco_testkit.builders import NOW
+
+PEPPER = Pepper(SecretStr("a-pepper-for-tests"))
+KEY = "pyoco_a2b3c4d5e6f7_" + 43 * "s"
+SCOPES = st.frozensets(st.sampled_from(KeyScope))
+TEXTS = st.text(alphabet="pyoco_-aZ29é\n\0 ٣ａ", max_size=80)
+
+
+def issued(**options: Any) -> tuple[ApiKeyRecord, str]:
+    return issue_key(PEPPER, **{"tenant_id": "acme", "now": NOW, **options})
+
+
+def presented(text: str) -> PresentedKey:
+    key = PresentedKey.parse(text)
+    assert key is not None
+    return key
+
+
+@given(SCOPES, st.none() | st.floats(NOW, 2 * NOW))
+def test_an_issued_key_opens_what_was_stored_of_it_and_nothing_else(
+    scopes: frozenset[KeyScope], expires_at: float | None
+) -> None:
+    record, text = issued(scopes=scopes, expires_at=expires_at, name="nightly")
+    key = presented(text)
+    assert key.key_id == record.key_id
+    assert PEPPER.matches(record, key.secret)
+    other, other_text = issued()
+    assert not PEPPER.matches(other, key.secret)
+    assert not PEPPER.matches(record, presented(other_text).secret)
+    assert not Pepper(SecretStr("another-pepper-for-tests")).matches(record, key.secret)
+    assert ApiKeyRecord.model_validate_json(record.to_bytes()) == record
+
+
+def test_no_two_keys_are_alike_and_each_has_a_secret_of_256_bits() -> None:
+    made = [issued()[1] for _ in range(500)]
+    parts = [presented(text) for text in made]
+    assert len({each.key_id for each in parts}) == len({each.secret for each in parts}) == 500
+    assert {len(text) for text in made} == {MAX_KEY_CHARS}
+    # 43 characters of base64 are 256 bits and 2 more.
+    assert all(re.fullmatch(r"[A-Za-z0-9_-]{43}", each.secret) for each in parts)
+    assert all(is_key_id(each.key_id) for each in parts)
+
+
+def test_what_is_stored_says_nothing_of_the_secret() -> None:
+    record, text = issued()
+    stored = record.to_bytes().decode()
+    assert presented(text).secret not in stored
+    wanted = hmac.digest(b"a-pepper-for-tests", presented(text).secret.encode(), "sha256")
+    assert record.secret_hash == wanted.hex()
+    assert "a-pepper-for-tests" not in stored
+
+
+def test_neither_secret_is_shown_by_accident() -> None:
+    key = presented(KEY)
+    assert key.secret not in repr(key)
+    assert "a-pepper" not in repr(PEPPER)
+    assert "a-pepper" not in repr(PEPPER.id)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "pyoco__",
+        KEY[:-1],
+        KEY + "s",
+        KEY + "\n",
+        " " + KEY[:-1],
+        KEY.replace("pyoco", "Pyoco"),
+        KEY.replace("a2b3c4d5e6f7", "A2B3C4D5E6F7"),
+        KEY.replace("a2b3c4d5e6f7", "a2b3c4d5e6f1"),
+        KEY.replace("a2b3c4d5e6f7", "a2b3c4_5e6f7"),
+        KEY[:-1] + "=",
+        KEY[:-1] + ".",
+        # A letter and a digit, but none of ASCII's.
+        KEY[:-1] + "é",
+        KEY[:-1] + "٣",
+        KEY[:-1] + "\ud800",
+        "pyoco_" + 10_000_000 * "a",
+    ],
+)
+def test_what_is_no_key_is_not_taken_for_one(text: str) -> None:
+    assert PresentedKey.parse(text) is None
+
+
+@given(TEXTS | st.text() | st.text().map(lambda tail: KEY[:19] + tail))
+def test_whatever_is_presented_either_is_a_key_letter_by_letter_or_is_none(text: str) -> None:
+    key = PresentedKey.parse(text)
+    assert key is None or (f"pyoco_{key.key_id}_{key.secret}" == text and text.isascii())
+    # Nor does any of it break a comparison.
+    assert key is None or not PEPPER.matches(None, key.secret)
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize("is_right", [True, False])
+def test_an_unknown_key_costs_what_a_known_one_does(
+    is_known: bool, is_right: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One HMAC and one comparison of the same lengths: time does not tell which ids there are."""
+    record, text = issued()
+    secret = presented(text).secret if is_right else 43 * "x"
+    work: list[tuple[object, ...]] = []
+
+    class Counted:
+        @staticmethod
+        def digest(secret: bytes, message: bytes, name: str) -> bytes:
+            work.append(("hmac", len(message), name))
+            return hmac.digest(secret, message, name)
+
+        @staticmethod
+        def compare_digest(one: str, other: str) -> bool:
+            work.append(("compare", len(one), len(other)))
+            return hmac.compare_digest(one, other)
+
+    monkeypatch.setattr(keys, "hmac", Counted)
+    assert PEPPER.matches(record if is_known else None, secret) is (is_known and is_right)
+    assert work == [("hmac", 43, "sha256"), ("compare", 64, 64)]
+
+
+def test_a_key_is_valid_until_it_expires_or_is_revoked() -> None:
+    record, _ = issued(expires_at=NOW + 60)
+    assert record.is_valid_at(NOW + 59.9)
+    assert not record.is_valid_at(NOW + 60)
+    assert issued()[0].is_valid_at(10 * NOW)
+    # By whose clock it was revoked does not matter.
+    for revoked_at in (0.0, NOW, 10 * NOW):
+        assert not record.model_copy(update={"revoked_at": revoked_at}).is_valid_at(NOW)
+
+
+def test_a_record_of_a_newer_version_is_read_as_far_as_we_know_it() -> None:
+    record, text = issued()
+    newer = {**json.loads(record.to_bytes()), "colour": {"is": "blue"}}
+    newer["scopes"] = ["runs:read", "graphs:paint"]
+    read = ApiKeyRecord.model_validate_json(json.dumps(newer))
+    assert read.scopes == {KeyScope.RUNS_READ}
+    assert PEPPER.matches(read, presented(text).secret)
+
+
+def test_a_record_as_it_was_first_stored_is_read_for_ever() -> None:
+    stored = (
+        b'{"key_id":"a2b3c4d5e6f7","tenant_id":"acme","name":"ci","scopes":["ops","runs:read"],'
+        b'"secret_hash":"5f0e2c0d94ab23c07c2b3dd0a1c4f6b6bb4eae9cf2ed8a0f0d8be3d3e3b1c0a9",'
+        b'"pepper_id":"1a2b3c4d","created_at":1760000000.5,"expires_at":1770000000.0}'
+    )
+    record = ApiKeyRecord.model_validate_json(stored)
+    assert (record.key_id, record.tenant_id, record.name) == ("a2b3c4d5e6f7", "acme", "ci")
+    assert record.scopes == {KeyScope.OPS, KeyScope.RUNS_READ}
+    assert (record.created_at, record.expires_at) == (1760000000.5, 1770000000.0)
+    assert (record.revoked_at, record.rotated_to) == (None, None)
+    assert record.to_bytes() == stored
+
+
+@given(
+    st.binary()
+    | st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    ).map(lambda value: json.dumps(value).encode())
+    | st.dictionaries(
+        st.sampled_from(list(ApiKeyRecord.model_fields)),
+        st.none() | st.integers() | st.text() | st.lists(st.dictionaries(st.text(), st.text())),
+    ).map(lambda changes: json.dumps({**json.loads(issued()[0].to_bytes()), **changes}).encode())
+)
+def test_whatever_lies_in_the_bucket_is_a_record_or_a_named_fault(data: bytes) -> None:
+    try:
+        record = ApiKeyRecord.model_validate_json(data)
+    except ValidationError:
+        return
+    assert isinstance(record.is_valid_at(NOW), bool)
+    assert PEPPER.matches(record, 43 * "x") is False
+
+
+@pytest.mark.parametrize(
+    ("secret", "reason"),
+    [
+        (None, "is not set"),
+        ("fifteen-letters", "15 characters, and at least 16"),
+        ("a-long-random-secret", "the example of the documentation"),
+    ],
+)
+def test_a_pepper_that_protects_nothing_is_refused(secret: str | None, reason: str) -> None:
+    with pytest.raises(SettingsError, match=reason) as refused:
+        Pepper.of(HttpAuthSettings(auth_pepper=None if secret is None else SecretStr(secret)))
+    assert "PYOCO_AUTH_PEPPER" in str(refused.value)
+    assert "openssl rand -hex 32" in str(refused.value)
+    assert secret is None or secret not in str(refused.value)
+
+
+def test_peppers_are_told_apart_by_an_id_that_is_not_their_own_text() -> None:
+    pepper = Pepper.of(HttpAuthSettings(auth_pepper=SecretStr("sixteen-letters!")))
+    assert pepper.id == Pepper(SecretStr("sixteen-letters!")).id
+    assert pepper.id != PEPPER.id
+    assert re.fullmatch(r"[0-9a-f]{8}", pepper.id)

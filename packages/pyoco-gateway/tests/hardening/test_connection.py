@@ -1,0 +1,179 @@
+"""Connections that bring too much, too slowly, or nothing."""
+
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+from anyio.abc import SocketStream
+
+from pyoco_testkit.nats_server import NatsServer
+from raw_http import answer_in, connection, raw, rest_of
+
+GET = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
+CLOSE = b"Connection: close\r\n\r\n"
+CHUNKED = (
+    b"POST /runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n"
+)
+MANY = 100_000
+SOON = "0.5"
+KIBIBYTE = 1024
+
+
+async def test_a_hundred_thousand_headers_are_too_many(gateway: httpx.AsyncClient) -> None:
+    answer = await raw(gateway, GET, b"".join(b"x-%d: y\r\n" % n for n in range(MANY)), CLOSE)
+
+    assert (answer.status, answer.err_id) == (431, "ERR-PYOCO-0139")
+    assert answer.headers["connection"] == "close"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+async def test_a_head_that_is_too_large_is_refused_however_it_comes(
+    gateway: httpx.AsyncClient,
+) -> None:
+    """In one piece and in many, with its end and without."""
+    for head in (
+        GET + b"x: y\r\n" * 101 + CLOSE,
+        GET + b"x: " + b"y" * 33_000 + b"\r\n" + CLOSE,
+        b"GET /" + b"y" * 33_000 + b" HTTP/1.1\r\nHost: localhost\r\n" + CLOSE,
+        GET + b"x: " + b"y" * 300 * KIBIBYTE,
+        b"GET /" + b"y" * 300 * KIBIBYTE,
+    ):
+        for size in (len(head), 8 * KIBIBYTE):
+            parts = [head[at : at + size] for at in range(0, len(head), size)]
+            answer = await raw(gateway, *parts)
+            assert (answer.status, answer.err_id) == (431, "ERR-PYOCO-0139")
+
+
+async def test_the_limits_are_the_operators(start_gateway: Any, nats_server: NatsServer) -> None:
+    own = {"PYOCO_HTTP_MAX_HEADERS": "10", "PYOCO_HTTP_MAX_HEADER_BYTES": "2048"}
+    async with start_gateway(nats_server.url, **own) as gateway:
+        just = await raw(gateway, GET + b"x: y\r\n" * 8 + CLOSE)
+        many = await raw(gateway, GET + b"x: y\r\n" * 9 + CLOSE)
+        long = await raw(gateway, GET + b"x: " + b"y" * 2048 + b"\r\n" + CLOSE)
+
+    assert [just.status, many.status, long.status] == [200, 431, 431]
+
+
+async def test_a_large_body_is_no_head(gateway: httpx.AsyncClient) -> None:
+    """Not even where the next request begins in the same packet."""
+    body = b'{"flow_name": "f", "params": {"text": "' + b"x" * 100 * KIBIBYTE + b'"}}'
+    post = b"POST /runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    first = post + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    async with connection(gateway) as stream:
+        await stream.send(first + GET[:20])
+        received = await stream.receive()
+        await stream.send(GET[20:] + CLOSE)
+        received += await rest_of(stream)
+
+    assert received.count(b"HTTP/1.1 200 OK") == 2
+
+
+async def test_a_head_that_does_not_come_to_its_end_is_dropped(
+    start_gateway: Any, nats_server: NatsServer
+) -> None:
+    async with start_gateway(nats_server.url, PYOCO_HTTP_HEADER_TIMEOUT_SEC=SOON) as gateway:
+        async with (
+            connection(gateway) as silent,
+            connection(gateway) as slow,
+            connection(gateway) as blank,
+        ):
+            answers = await dripped(slow, b"GET /health HTTP/1.1\r\nHost: localhost\r\nx: ")
+            assert await dripped(blank, b"\r\n", drop=b"\r\n") == b""
+            assert await rest_of(silent) == b""
+        assert (await gateway.get("/health")).status_code == 200
+
+    answer = answer_in(answers)
+    assert (answer.status, answer.err_id) == (408, "ERR-PYOCO-0138")
+
+
+async def test_what_is_left_of_a_body_after_its_answer_is_not_waited_for(
+    start_gateway: Any, nats_server: NatsServer
+) -> None:
+    async with (
+        start_gateway(nats_server.url, PYOCO_HTTP_BODY_TIMEOUT_SEC=SOON) as gateway,
+        connection(gateway) as stream,
+    ):
+        rest = await dripped(stream, GET + b"Content-Length: 99999\r\n\r\n")
+
+    assert answer_in(rest).status == 200
+
+
+async def test_remarks_on_chunks_and_trailers_without_end_are_not_read(
+    gateway: httpx.AsyncClient,
+) -> None:
+    for beginning in (b"1;", b"0\r\nx: "):
+        async with connection(gateway) as stream:
+            await stream.send(CHUNKED + beginning)
+            with pytest.raises(anyio.BrokenResourceError):
+                await flood(stream)
+
+
+async def test_a_trailer_is_no_header(gateway: httpx.AsyncClient) -> None:
+    """What comes after the body could not be looked at before it."""
+    body = b'{"flow_name": "f"}'
+    answer = await raw(
+        gateway,
+        # In one packet, so that it is all there before anybody looks.
+        CHUNKED.replace(b"\r\n\r\n", b"\r\n" + CLOSE)
+        + b"%x\r\n%b\r\n0\r\n" % (len(body), body)
+        + b"X-Request-ID: of-a-trailer\r\nHost: evil.example\r\n\r\n",
+    )
+
+    assert answer.status == 200
+    assert answer.headers["x-request-id"] != "of-a-trailer"
+
+
+async def test_chunks_of_one_byte_are_taken(gateway: httpx.AsyncClient) -> None:
+    body = b'{"flow_name": "f", "params": {"text": "' + b"x" * 20 * KIBIBYTE + b'"}}'
+    chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body)
+
+    answer = await raw(
+        gateway, CHUNKED.replace(b"\r\n\r\n", b"\r\n" + CLOSE), chunks + b"0\r\n\r\n"
+    )
+
+    assert answer.status == 200
+
+
+async def test_requests_that_do_not_wait_for_answers_are_answered_in_turn(
+    gateway: httpx.AsyncClient,
+) -> None:
+    async with connection(gateway) as stream:
+        await stream.send((GET + b"\r\n") * 15 + GET + CLOSE)
+        received = await rest_of(stream)
+
+    assert received.count(b"HTTP/1.1 200 OK") == 16
+
+
+async def test_a_packet_full_of_requests_is_not_kept(gateway: httpx.AsyncClient) -> None:
+    """Each of them would take a hundred times the room that its bytes take."""
+    async with connection(gateway) as stream:
+        # Nobody reads the answers, so that none of what waits behind them could be done.
+        await stream.send((GET + b"\r\n") * 4000)
+        assert await rest_of(stream) == b""
+
+
+async def flood(stream: SocketStream) -> None:
+    for _ in range(256):
+        await stream.send(b"e" * 64 * KIBIBYTE)
+
+
+async def dripped(stream: SocketStream, head: bytes, *, drop: bytes = b"x") -> bytes:
+    """Send a head and then a little at a time until the other side has enough; return its word."""
+    received = b""
+
+    async def send() -> None:
+        try:
+            await stream.send(head)
+            while True:
+                await anyio.sleep(0.05)
+                await stream.send(drop)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            pass
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(send)
+        received = await rest_of(stream)
+        tasks.cancel_scope.cancel()
+    return received

@@ -1,0 +1,65 @@
+"""Requests as bytes, for those that no client library would send."""
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+import httpx
+from anyio.abc import SocketStream
+
+PATIENCE_SEC = 10.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back."""
+
+    status: int
+    headers: httpx.Headers
+    body: bytes
+
+    @property
+    def err_id(self) -> Any:
+        """The id of the failure."""
+        return json.loads(self.body)["err_id"]
+
+
+@asynccontextmanager
+async def connection(gateway: httpx.AsyncClient) -> AsyncGenerator[SocketStream]:
+    """A connection to the gateway that nothing has been sent on."""
+    async with await anyio.connect_tcp("127.0.0.1", gateway.base_url.port or 0) as stream:
+        yield stream
+
+
+async def raw(gateway: httpx.AsyncClient, *parts: bytes) -> Answer:
+    """Send bytes; return the answer. The request has to ask for the end of the connection."""
+    async with connection(gateway) as stream:
+        for part in parts:
+            try:
+                await stream.send(part)
+            except anyio.BrokenResourceError:
+                break
+        return answer_in(await rest_of(stream))
+
+
+async def rest_of(stream: SocketStream) -> bytes:
+    """Return what comes until the other side ends the connection."""
+    received = b""
+    with anyio.fail_after(PATIENCE_SEC):
+        try:
+            while True:
+                received += await stream.receive()
+        except (anyio.EndOfStream, anyio.BrokenResourceError):
+            return received
+
+
+def answer_in(received: bytes) -> Answer:
+    """Return the answer in what was received."""
+    head, _, body = received.partition(b"\r\n\r\n")
+    first, *lines = head.decode("latin-1").split("\r\n")
+    parts = [line.partition(": ") for line in lines]
+    headers = httpx.Headers([(name, value) for name, _, value in parts])
+    return Answer(int(first.split()[1]), headers, body)
