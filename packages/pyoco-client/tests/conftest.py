@@ -3,12 +3,16 @@
 import json
 import threading
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from pyoco_client.cli import main
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,9 @@ class _Answer:
     body: bytes
     content_type: str
     hang_up: bool
+    headers: Mapping[str, str] = field(default_factory=dict)
+    # How much of the body is announced and never comes.
+    missing_bytes: int = 0
 
 
 @dataclass
@@ -47,10 +54,14 @@ class RecordedGateway:
         text: str | None = None,
         content_type: str = "application/json",
         hang_up: bool = False,
+        headers: Mapping[str, str] | None = None,
+        missing_bytes: int = 0,
     ) -> None:
         """Answer `route` (such as `GET /health`) so, once; `hang_up` closes without a word."""
         data = text.encode() if text is not None else json.dumps(body).encode()
-        self._answers[route].append(_Answer(status, data, content_type, hang_up))
+        self._answers[route].append(
+            _Answer(status, data, content_type, hang_up, headers or {}, missing_bytes)
+        )
 
     def stay_silent(self, route: str) -> None:
         """Never answer `route`."""
@@ -84,16 +95,28 @@ def _handler_for(gateway: RecordedGateway) -> type[BaseHTTPRequestHandler]:
                 return
             self.send_response(answer.status)
             self.send_header("Content-Type", answer.content_type)
-            self.send_header("Content-Length", str(len(answer.body)))
+            if answer.status != HTTPStatus.NO_CONTENT:
+                self.send_header("Content-Length", str(len(answer.body) + answer.missing_bytes))
+            for name, value in answer.headers.items():
+                self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(answer.body)
+            if answer.status != HTTPStatus.NO_CONTENT:
+                self.wfile.write(answer.body)
+            self.close_connection = self.close_connection or bool(answer.missing_bytes)
 
-        do_GET = do_POST = _respond  # noqa: N815
+        do_GET = do_POST = do_DELETE = do_PATCH = _respond  # noqa: N815
 
         def log_message(self, *_: object) -> None:
             """Say nothing: pytest shows what a failing test needs."""
 
     return Handler
+
+
+@pytest.fixture(autouse=True)
+def _no_contexts_of_the_developer(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    monkeypatch.setenv("PYOCO_CONFIG", str(tmp_path_factory.getbasetemp() / "no-contexts.toml"))
 
 
 @pytest.fixture
@@ -111,3 +134,35 @@ def gateway() -> Iterator[RecordedGateway]:
             recorded.release()
             server.shutdown()
             thread.join()
+
+
+@dataclass(frozen=True)
+class Printed:
+    """How a command ended, and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+    def json(self) -> Any:
+        """Return the document on stdout."""
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def call(
+    gateway: RecordedGateway,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> Callable[..., Printed]:
+    """Give the command line, with the recorded gateway as its server."""
+    # Neither contexts nor the locale of whoever runs the tests decide them.
+    monkeypatch.setenv("PYOCO_CONFIG", str(tmp_path / "contexts.toml"))
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+
+    def run(*arguments: str) -> Printed:
+        code = main(["--server", gateway.url, *arguments])
+        return Printed(code, *capsys.readouterr())
+
+    return run

@@ -14,6 +14,7 @@ from pyoco_client import (
     PyocoApiError,
     PyocoError,
     PyocoHttpClient,
+    RequestTooLargeError,
     RunNotFoundError,
     SubmissionUnconfirmedError,
     UnexpectedAnswerError,
@@ -131,7 +132,7 @@ def test_a_base_path_before_the_api_is_kept(gateway: Gateway) -> None:
     ("status", "number", "expected"),
     [
         (422, "0002", InvalidRequestError),
-        (413, "0101", InvalidRequestError),
+        (413, "0101", RequestTooLargeError),
         (404, "0005", RunNotFoundError),
         (503, "0003", BrokerUnavailableError),
         (418, "0999", PyocoApiError),
@@ -306,6 +307,27 @@ def test_one_client_serves_many_threads(gateway: Gateway) -> None:
         for thread in threads:
             thread.join()
     assert answers == [COMPLETED] * 8
+
+
+def test_the_other_names_of_the_spec_are_there(gateway: Gateway) -> None:
+    gateway.answer("POST /runs/yaml", 200, {"run_id": RUN_ID, "status": "PENDING"})
+    gateway.answer("GET /runs", 200, [RUNNING])
+    gateway.answer("GET /workers", 200, [])
+    gateway.answer(f"POST /runs/{RUN_ID}/cancel", 200, {**RUNNING, "status": "CANCELLING"})
+    gateway.answer("GET /metrics", text="pyoco_runs_total 1.0", content_type="text/plain")
+    told = json.dumps({"run_id": RUN_ID, "snapshot": COMPLETED, "ts": 1.0})
+    stream = f"event: snapshot\nid: 7\ndata: {told}\n\n"
+    gateway.answer(f"GET /runs/{RUN_ID}/watch", text=stream, content_type="text/event-stream")
+    with PyocoHttpClient(gateway.url) as client:
+        assert client.submit_run_yaml("flow: {}", "cpu", flow_name="挨拶")["run_id"] == RUN_ID
+        assert client.list_runs(status="RUNNING", limit=1) == [RUNNING]
+        assert client.get_workers() == []
+        assert client.cancel_run(RUN_ID)["status"] == "CANCELLING"
+        assert client.get_metrics() == "pyoco_runs_total 1.0"
+        assert [*client.watch_run(RUN_ID)] == [COMPLETED]
+    form = gateway.requests[0].body.decode()
+    assert 'name="flow_name"\r\n\r\n挨拶\r\n' in form
+    assert 'name="tag"\r\n\r\ncpu\r\n' in form
 
 
 def test_the_package_shows_what_it_offers_and_no_more() -> None:

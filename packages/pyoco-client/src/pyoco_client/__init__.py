@@ -1,35 +1,107 @@
 """The client of Pyoco Server: an SDK and a command line over HTTP."""
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from pyoco_client._async.client import AsyncClient
+    from pyoco_client._async.handle import AsyncRunHandle
+    from pyoco_client._sync.client import Client
+    from pyoco_client._sync.handle import RunHandle
     from pyoco_client.errors import (
+        AccessDeniedError,
+        ApiKeyInvalidError,
+        ApiKeyMissingError,
         BrokerUnavailableError,
+        ConfigurationError,
+        ConflictError,
+        DeadLetterNotFoundError,
         GatewayUnreachableError,
+        IdempotencyConflictError,
         InvalidRequestError,
+        ListNotReadyError,
+        ListQueryError,
+        NotFoundError,
+        NotRedrivableError,
+        NotSupportedError,
         PyocoApiError,
         PyocoError,
+        RequestTooLargeError,
+        RunCancelled,
+        RunEndedError,
+        RunFailed,
         RunNotFoundError,
+        RunNotOverError,
+        ScopeMissingError,
+        ServerFaultError,
         SubmissionUnconfirmedError,
+        TooManyRequestsError,
+        UnavailableError,
         UnexpectedAnswerError,
         WaitTimeoutError,
+        WorkerNotFoundError,
     )
     from pyoco_client.http_client import PyocoHttpClient
+    from pyoco_client.metrics_text import parse_metrics
+    from pyoco_client.models import Run, RunItem, RunStatus
 
     __version__: str
 
 __all__ = [
+    "AccessDeniedError",
+    "ApiKeyInvalidError",
+    "ApiKeyMissingError",
+    "AsyncClient",
+    "AsyncRunHandle",
     "BrokerUnavailableError",
+    "Client",
+    "ConfigurationError",
+    "ConflictError",
+    "DeadLetterNotFoundError",
     "GatewayUnreachableError",
+    "IdempotencyConflictError",
     "InvalidRequestError",
+    "ListNotReadyError",
+    "ListQueryError",
+    "NotFoundError",
+    "NotRedrivableError",
+    "NotSupportedError",
     "PyocoApiError",
     "PyocoError",
     "PyocoHttpClient",
+    "RequestTooLargeError",
+    "Run",
+    "RunCancelled",
+    "RunEndedError",
+    "RunFailed",
+    "RunHandle",
+    "RunItem",
     "RunNotFoundError",
+    "RunNotOverError",
+    "RunStatus",
+    "ScopeMissingError",
+    "ServerFaultError",
     "SubmissionUnconfirmedError",
+    "TooManyRequestsError",
+    "UnavailableError",
     "UnexpectedAnswerError",
     "WaitTimeoutError",
+    "WorkerNotFoundError",
+    "parse_metrics",
 ]
+
+# Where each name is; all others are errors.
+_HOMES: Final = {
+    "AsyncClient": "pyoco_client._async.client",
+    "AsyncRunHandle": "pyoco_client._async.handle",
+    "Client": "pyoco_client._sync.client",
+    "PyocoHttpClient": "pyoco_client.http_client",
+    "Run": "pyoco_client.models",
+    "RunHandle": "pyoco_client._sync.handle",
+    "RunItem": "pyoco_client.models",
+    "RunStatus": "pyoco_client.models",
+    "parse_metrics": "pyoco_client.metrics_text",
+}
 
 
 def __getattr__(name: str) -> object:
@@ -38,14 +110,8 @@ def __getattr__(name: str) -> object:
         from importlib.metadata import version
 
         return version("pyoco-client")
-    if name == "PyocoHttpClient":
-        from pyoco_client import http_client
-
-        return http_client.PyocoHttpClient
     if name in __all__:
-        from pyoco_client import errors
-
-        return getattr(errors, name)
+        return getattr(import_module(_HOMES.get(name, "pyoco_client.errors")), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

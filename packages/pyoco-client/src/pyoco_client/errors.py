@@ -1,7 +1,16 @@
 """All that can go wrong between a caller and the gateway: one tree, and how answers map to it."""
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pyoco_client.models import Run
+    from pyoco_protocol.problems.entries import Language
+
+# For those whose proxies or certificates cannot be used.
+ENVIRONMENT_HINT: Final = (
+    "Check HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, SSL_CERT_FILE and SSL_CERT_DIR."
+)
 
 
 class PyocoError(Exception):
@@ -33,15 +42,47 @@ class PyocoError(Exception):
     def __str__(self) -> str:
         return f"{self.err_id}: {self.message}" if self.err_id else self.message
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Subclasses take other arguments than a message; a pool of processes must not mind.
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(
+    kind: type[PyocoError], arguments: tuple[Any, ...], values: dict[str, Any]
+) -> PyocoError:
+    error = kind.__new__(kind, *arguments)
+    error.args = arguments
+    error.__dict__.update(values)
+    return error
+
+
+class ConfigurationError(PyocoError, ValueError):
+    """A setting of the client is wrong: an address, a key, the file of contexts."""
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message, err_id=None, hint=hint)
+
 
 class GatewayUnreachableError(PyocoError):
     """No answer came from the gateway (ERR-PYOCO-0001).
 
     `may_have_arrived` is False where the request surely never got there. Where it is True a
-    submission may have been accepted all the same: look before you submit again.
+    submission may have been accepted all the same: look before you submit again, unless
+    `is_repeatable` says that doing it twice is doing it once. `is_lasting` is True where waiting
+    will not help: a name that nobody knows, a certificate that is wrong.
     """
 
-    def __init__(self, server: str, reason: str, *, may_have_arrived: bool) -> None:
+    def __init__(
+        self,
+        server: str,
+        reason: str,
+        *,
+        may_have_arrived: bool,
+        is_repeatable: bool = False,
+        is_lasting: bool = False,
+        request_id: str | None = None,
+        lang: str | None = None,
+    ) -> None:
         # Late: the catalogue brings pydantic along, which a command line that goes well and
         # `--help` need not pay for.
         from pyoco_protocol.problems import CATALOGUE
@@ -51,20 +92,30 @@ class GatewayUnreachableError(PyocoError):
             f"no answer from {server}: {reason}",
             err_id=entry.err_id,
             msg_id=entry.msg_id,
-            hint=entry.hint["en"],
+            hint=entry.hint[_language(lang)],
+            request_id=request_id,
         )
         self.server = server
         self.may_have_arrived = may_have_arrived
+        self.is_repeatable = is_repeatable
+        self.is_lasting = is_lasting
+
+
+def _language(lang: str | None) -> "Language":
+    return "ja" if lang is not None and lang.lower().partition("-")[0] == "ja" else "en"
 
 
 class UnexpectedAnswerError(PyocoError):
     """Something answered that does not speak like a gateway: a proxy, or another server."""
 
-    def __init__(self, server: str, what: str, status: int | None = None) -> None:
+    def __init__(
+        self, server: str, what: str, status: int | None = None, request_id: str | None = None
+    ) -> None:
         super().__init__(
             f"{server} does not answer like a gateway: {what}",
             hint="Check that the address is that of a Pyoco gateway, not of a proxy before it.",
             status=status,
+            request_id=request_id,
         )
         self.server = server
 
@@ -81,56 +132,248 @@ class WaitTimeoutError(PyocoError, TimeoutError):
         self.last_status = last_status
 
 
+class RunEndedError(PyocoError):
+    """The run ended otherwise than by completing; `run` is its last snapshot."""
+
+    def __init__(self, message: str, run: "Run", *, hint: str | None = None) -> None:
+        super().__init__(message, err_id=run.err_id, hint=hint)
+        self.run = run
+        self.run_id = run.run_id
+
+
+class RunFailed(RunEndedError):  # noqa: N818 - named after what became of the run
+    """The flow failed; the message is what it said, `run.err_id` says in which way."""
+
+    def __init__(self, run: "Run") -> None:
+        super().__init__(
+            f"run {run.run_id} failed: {run.error or 'no reason recorded'}",
+            run,
+            hint="The records of its tasks hold tracebacks; what it printed is in its logs.",
+        )
+
+
+class RunCancelled(RunEndedError):  # noqa: N818 - named after what became of the run
+    """The run was cancelled before it completed."""
+
+    def __init__(self, run: "Run") -> None:
+        why = f": {run.cancel_reason}" if run.cancel_reason else ""
+        super().__init__(f"run {run.run_id} was cancelled{why}", run)
+
+
 class PyocoApiError(PyocoError):
-    """The gateway has answered no. `detail` is its own account of what is wrong here."""
+    """The gateway has answered no. `detail` is its own account of what is wrong here.
 
-    def __init__(self, status: int, body: Mapping[str, Any]) -> None:
-        def text(name: str) -> str | None:
-            value = body.get(name)
-            return value if isinstance(value, str) else None
+    `retry_after_sec` is when it wants to be asked again, where it says so.
+    """
 
+    def __init__(
+        self, status: int, body: Mapping[str, Any], *, retry_after_sec: float | None = None
+    ) -> None:
         self.detail: Any = body.get("detail")
         super().__init__(
-            text("message") or (self.detail if isinstance(self.detail, str) else f"HTTP {status}"),
-            err_id=text("err_id"),
-            msg_id=text("msg_id"),
-            hint=text("hint"),
-            request_id=text("request_id"),
+            _text(body, "message")
+            or (self.detail if isinstance(self.detail, str) else f"HTTP {status}"),
+            err_id=_text(body, "err_id"),
+            msg_id=_text(body, "msg_id"),
+            hint=_text(body, "hint"),
+            request_id=_text(body, "request_id"),
             status=status,
         )
         self.body: Final = dict(body)
+        self.retry_after_sec = retry_after_sec
+        # What a reader of a traceback needs; the message names the kind of fault alone.
+        for line in _notes(self):
+            self.add_note(line)
+
+    @property
+    def run_id(self) -> str | None:
+        """The run that the answer is about, where it names one."""
+        return _text(self.body, "run_id")
+
+    @property
+    def problems(self) -> tuple[Mapping[str, Any], ...]:
+        """The faults of the request one by one (`where`, `what`), where the answer lists them."""
+        listed = self.body.get("problems")
+        if not isinstance(listed, list):
+            return ()
+        return tuple(problem for problem in listed if isinstance(problem, dict))
+
+
+def _notes(error: PyocoApiError) -> Iterator[str]:
+    told = [f"{each.get('where')}: {each.get('what')}" for each in error.problems]
+    if not told and isinstance(error.detail, str) and error.detail != error.message:
+        told = [error.detail]
+    yield from told
+    if error.hint is not None:
+        yield f"hint: {error.hint}"
+
+
+def _text(body: Mapping[str, Any], name: str) -> str | None:
+    value = body.get(name)
+    return value if isinstance(value, str) else None
 
 
 class InvalidRequestError(PyocoApiError):
     """The request itself is wrong; sending it again does not help."""
 
 
-class RunNotFoundError(PyocoApiError):
+class ListQueryError(InvalidRequestError):
+    """The query of a list is wrong, or a cursor belongs to another one."""
+
+
+class RequestTooLargeError(InvalidRequestError):
+    """The params, the workflow file or the headers are larger than the gateway takes."""
+
+
+class AccessDeniedError(PyocoApiError):
+    """The gateway does not let this caller do this."""
+
+
+class ApiKeyMissingError(AccessDeniedError):
+    """The gateway wants an API key and got none."""
+
+
+class ApiKeyInvalidError(AccessDeniedError):
+    """The API key is mistyped, expired or revoked."""
+
+
+class ScopeMissingError(AccessDeniedError):
+    """The API key is good, but not for this."""
+
+
+class NotFoundError(PyocoApiError):
+    """What was asked for is not there, or the caller may not see it."""
+
+
+class RunNotFoundError(NotFoundError):
     """No run has this id, or the caller may not see it."""
 
 
-class BrokerUnavailableError(PyocoApiError):
+class WorkerNotFoundError(NotFoundError):
+    """No worker has this id."""
+
+
+class DeadLetterNotFoundError(NotFoundError):
+    """There is no such dead letter, or no longer."""
+
+
+class NotSupportedError(NotFoundError):
+    """This gateway has no such route: it is older than this client, or something else."""
+
+
+class ConflictError(PyocoApiError):
+    """What was asked for does not fit how things stand."""
+
+
+class IdempotencyConflictError(ConflictError):
+    """The idempotency key was used before with another request; `run_id` is that run."""
+
+
+class RunNotOverError(ConflictError):
+    """Only a run that has ended can be deleted."""
+
+
+class NotRedrivableError(ConflictError):
+    """Nothing can be run again from this dead letter, or nothing should be."""
+
+
+class TooManyRequestsError(PyocoApiError):
+    """The caller asks too often, or has too many streams open."""
+
+
+class UnavailableError(PyocoApiError):
+    """The gateway cannot do this now; it can be tried again."""
+
+
+class BrokerUnavailableError(UnavailableError):
     """The gateway is up, its broker is not; nothing was changed."""
 
 
-class SubmissionUnconfirmedError(PyocoApiError):
+class ListNotReadyError(UnavailableError):
+    """The gateway has just started and is still reading all runs."""
+
+
+class SubmissionUnconfirmedError(UnavailableError):
     """Nobody can say whether the run was accepted; `run_id` is where to look."""
 
-    def __init__(self, status: int, body: Mapping[str, Any]) -> None:
-        super().__init__(status, body)
-        run_id = body.get("run_id")
-        self.run_id: str | None = run_id if isinstance(run_id, str) else None
+
+class ServerFaultError(PyocoApiError):
+    """Something nobody foresaw happened in the gateway; its log has it under `request_id`."""
 
 
 _BY_ERR_ID: Final[Mapping[str, type[PyocoApiError]]] = {
     "ERR-PYOCO-0002": InvalidRequestError,
     "ERR-PYOCO-0003": BrokerUnavailableError,
     "ERR-PYOCO-0005": RunNotFoundError,
-    "ERR-PYOCO-0101": InvalidRequestError,
+    "ERR-PYOCO-0014": ApiKeyMissingError,
+    "ERR-PYOCO-0015": ApiKeyInvalidError,
+    "ERR-PYOCO-0016": RequestTooLargeError,
+    "ERR-PYOCO-0017": ListQueryError,
+    "ERR-PYOCO-0019": InvalidRequestError,
+    "ERR-PYOCO-0020": WorkerNotFoundError,
+    "ERR-PYOCO-0101": RequestTooLargeError,
+    "ERR-PYOCO-0102": IdempotencyConflictError,
+    "ERR-PYOCO-0103": InvalidRequestError,
+    "ERR-PYOCO-0104": TooManyRequestsError,
+    "ERR-PYOCO-0105": DeadLetterNotFoundError,
+    "ERR-PYOCO-0106": ServerFaultError,
     "ERR-PYOCO-0107": SubmissionUnconfirmedError,
+    "ERR-PYOCO-0110": NotSupportedError,
+    "ERR-PYOCO-0111": NotSupportedError,
+    "ERR-PYOCO-0118": RunNotOverError,
+    "ERR-PYOCO-0120": NotRedrivableError,
+    "ERR-PYOCO-0123": ListNotReadyError,
+    "ERR-PYOCO-0125": ConflictError,
+    "ERR-PYOCO-0130": ScopeMissingError,
+    "ERR-PYOCO-0135": AccessDeniedError,
+    "ERR-PYOCO-0136": AccessDeniedError,
+    "ERR-PYOCO-0137": UnavailableError,
+    "ERR-PYOCO-0138": UnavailableError,
+    "ERR-PYOCO-0139": RequestTooLargeError,
+    "ERR-PYOCO-0140": BrokerUnavailableError,
+    "ERR-PYOCO-0142": BrokerUnavailableError,
+    "ERR-PYOCO-0143": BrokerUnavailableError,
+}
+
+# For an id that is newer than this client, and for servers that say none.
+_BY_STATUS: Final[Mapping[int, type[PyocoApiError]]] = {
+    400: InvalidRequestError,
+    401: AccessDeniedError,
+    403: AccessDeniedError,
+    404: NotFoundError,
+    408: UnavailableError,
+    409: ConflictError,
+    413: RequestTooLargeError,
+    415: InvalidRequestError,
+    421: AccessDeniedError,
+    422: InvalidRequestError,
+    429: TooManyRequestsError,
+    431: RequestTooLargeError,
+    500: ServerFaultError,
+    502: UnavailableError,
+    503: UnavailableError,
+    504: UnavailableError,
 }
 
 
-def api_error(status: int, body: Mapping[str, Any]) -> PyocoApiError:
-    """Return the error a problem body stands for; an id not known yet is a plain PyocoApiError."""
-    return _BY_ERR_ID.get(str(body.get("err_id")), PyocoApiError)(status, body)
+def api_error(
+    status: int, body: Mapping[str, Any], retry_after_sec: float | None = None
+) -> PyocoApiError:
+    """Return the error a problem body stands for; an id not known yet goes by its status."""
+    kind = _BY_ERR_ID.get(str(body.get("err_id"))) or _BY_STATUS.get(status, PyocoApiError)
+    return kind(status, body, retry_after_sec=retry_after_sec)
+
+
+def not_found_here(err_id: str, detail: str, lang: str | None = None) -> PyocoApiError:
+    """Return the error that a gateway would answer for what this client finds to be missing."""
+    from pyoco_protocol.problems import CATALOGUE
+
+    entry, language = CATALOGUE[err_id], _language(lang)
+    body = {
+        "detail": detail,
+        "err_id": entry.err_id,
+        "msg_id": entry.msg_id,
+        "message": entry.message[language],
+        "hint": entry.hint[language],
+    }
+    return api_error(404, body)

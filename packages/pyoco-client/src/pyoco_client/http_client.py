@@ -1,27 +1,19 @@
-"""The HTTP API as one method per route."""
+"""The names of the published spec: one method per route, plain dictionaries."""
 
-import json
-import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
 from types import TracebackType
 from typing import Any, Final, Self
-from urllib.parse import quote
 
-import httpx
-
-from pyoco_client.errors import (
-    GatewayUnreachableError,
-    PyocoApiError,
-    PyocoError,
-    UnexpectedAnswerError,
-    WaitTimeoutError,
-    api_error,
-)
+from pyoco_client import calls
+from pyoco_client._sync.client import Client
+from pyoco_client._sync.transport import Transport
+from pyoco_client.calls import Call, Include, Statuses
+from pyoco_client.errors import PyocoError, WaitTimeoutError
+from pyoco_client.retrying import is_passing
 from pyoco_protocol.run_lifecycle import TERMINAL
 
-DEFAULT_SERVER: Final = "http://127.0.0.1:8000"
-DEFAULT_API_KEY_HEADER: Final = "X-API-Key"
 DEFAULT_TIMEOUT_SEC: Final = 10.0
 
 # Short runs are seen to end at once; long ones cost two requests a second.
@@ -29,29 +21,27 @@ _FIRST_POLL_SEC: Final = 0.02
 _LAST_POLL_SEC: Final = 0.5
 _POLL_GROWTH: Final = 1.5
 
-_GONE_FOR_A_MOMENT: Final = frozenset({502, 503, 504})
-
 
 class PyocoHttpClient:
     """A connection pool to one gateway; safe to share between threads, closed by `with`.
 
-    Every method returns the JSON object of the answer as it came, so fields of a newer gateway
-    are there too, and raises a `pyoco_client.errors.PyocoError` for any other answer.
+    Every method returns the JSON of the answer as it came, and raises a
+    `pyoco_client.errors.PyocoError` for any other answer. Nothing is sent twice by itself; for
+    typed answers, retries and handles of runs there is `pyoco_client.Client`.
     """
 
     def __init__(
         self,
-        server: str = DEFAULT_SERVER,
+        server: str | None = None,
         api_key: str | None = None,
-        api_key_header: str = DEFAULT_API_KEY_HEADER,
+        api_key_header: str | None = None,
         timeout: float = DEFAULT_TIMEOUT_SEC,
     ) -> None:
-        self.server = _checked_server(server)
-        headers = {"Accept": "application/json"}
-        if api_key is not None:
-            headers[_checked_header(api_key_header)] = _checked_key(api_key)
         self._timeout = timeout
-        self._http = httpx.Client(base_url=self.server, headers=headers, timeout=timeout)
+        self._client = Client(
+            server, api_key=api_key, api_key_header=api_key_header, timeout=timeout, deadline=0
+        )
+        self.server = self._client.server
 
     def __enter__(self) -> Self:
         return self
@@ -66,11 +56,11 @@ class PyocoHttpClient:
 
     def close(self) -> None:
         """Close the connections; harmless when repeated."""
-        self._http.close()
+        self._client.close()
 
     def health(self) -> dict[str, Any]:
         """Return the answer of `GET /health`."""
-        return self._ask("GET", "/health")
+        return self._ask(calls.health(verbose=False))
 
     def submit_run(
         self,
@@ -84,32 +74,61 @@ class PyocoHttpClient:
         Never repeated by itself: without an idempotency key a repeat would be a second run.
         Raises ValueError or TypeError for params that are not JSON.
         """
-        body: dict[str, Any] = {"flow_name": flow_name, "params": dict(params or {})}
-        if tag is not None:
-            body["tag"] = tag
-        if tags is not None:
-            body["tags"] = list(tags)
-        return self._ask("POST", "/runs", body=body)
+        return self._ask(calls.submission(flow_name, params, tag, tags, None))
 
-    def get_run(self, run_id: str, include: str | Sequence[str] | None = None) -> dict[str, Any]:
+    def submit_run_yaml(
+        self, workflow_yaml: str | bytes, tag: str | None = None, *, flow_name: str = "workflow"
+    ) -> dict[str, Any]:
+        """Return `run_id` and `status` of a run of a workflow file, given as its text."""
+        text = workflow_yaml.encode() if isinstance(workflow_yaml, str) else workflow_yaml
+        return self._ask(calls.yaml_submission(text, flow_name, tag, None))
+
+    def get_run(self, run_id: str, include: Include = None) -> dict[str, Any]:
         """Return the latest snapshot of a run; `include="records"` adds its task records."""
-        return self._ask("GET", f"/runs/{_path_part(run_id)}", query=_include(include))
+        return self._ask(calls.run(run_id, include))
 
     def get_tasks(self, run_id: str) -> dict[str, Any]:
         """Return the task states and task records of a run."""
-        return self._ask("GET", f"/runs/{_path_part(run_id)}/tasks")
+        return self._ask(calls.tasks(run_id))
+
+    def list_runs(
+        self,
+        status: Statuses = None,
+        flow: str | None = None,
+        tag: str | None = None,
+        limit: int | None = None,
+    ) -> list[dict[str, Any]]:
+        """Return the runs that changed last."""
+        return self._list(calls.runs(status=status, flow=flow, tag=tag, limit=limit))
+
+    def cancel_run(self, run_id: str) -> dict[str, Any]:
+        """Return the snapshot of a run with its cancel recorded."""
+        return self._ask(calls.cancel(run_id, None))
+
+    def watch_run(
+        self, run_id: str, include: Include = None, timeout: float | None = None
+    ) -> Generator[dict[str, Any]]:
+        """Yield the snapshots of a run, as it is now and after each change, until it is over."""
+        with closing(self._client.run(run_id).watch(include, timeout)) as runs:
+            for run in runs:
+                yield run.as_dict()
+
+    def get_workers(self, scope: str | None = None) -> list[dict[str, Any]]:
+        """Return the workers."""
+        return self._list(calls.workers(scope, None, None, None))
+
+    def get_metrics(self) -> str:
+        """Return the page of metrics."""
+        return self._client.metrics()
 
     def wait(
-        self,
-        run_id: str,
-        timeout: float | None = None,
-        include: str | Sequence[str] | None = None,
+        self, run_id: str, timeout: float | None = None, include: Include = None
     ) -> dict[str, Any]:
         """Return the terminal snapshot of a run; raise WaitTimeoutError after `timeout` seconds.
 
         A gateway or broker that is away for a while is waited for like the run itself.
         """
-        path, query = f"/runs/{_path_part(run_id)}", _include(include)
+        call = calls.run(run_id, include)
         deadline = None if timeout is None else time.monotonic() + timeout
         left = self._timeout if timeout is None else timeout
         pause = _FIRST_POLL_SEC
@@ -117,9 +136,10 @@ class PyocoHttpClient:
         while True:
             trouble: PyocoError | None = None
             try:
-                run = self._ask("GET", path, query=query, timeout=max(left, _LAST_POLL_SEC))
-            except (GatewayUnreachableError, PyocoApiError, UnexpectedAnswerError) as error:
-                if error.status is not None and error.status not in _GONE_FOR_A_MOMENT:
+                limit = min(self._timeout, max(left, _LAST_POLL_SEC))
+                run = self._transport.send(call, timeout=limit).json_object()
+            except PyocoError as error:
+                if not is_passing(error):
                     raise
                 trouble = error
             else:
@@ -134,85 +154,12 @@ class PyocoHttpClient:
             time.sleep(pause)
             pause = min(pause * _POLL_GROWTH, _LAST_POLL_SEC)
 
-    def _ask(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: Mapping[str, Any] | None = None,
-        query: Sequence[tuple[str, str]] = (),
-        timeout: float | None = None,
-    ) -> dict[str, Any]:
-        content = None
-        headers = {}
-        if body is not None:
-            content = json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
-            headers["Content-Type"] = "application/json"
-        try:
-            answer = self._http.request(
-                method,
-                path,
-                content=content,
-                headers=headers,
-                params=list(query) or None,
-                timeout=self._timeout if timeout is None else min(timeout, self._timeout),
-            )
-        except httpx.TransportError as error:
-            raise GatewayUnreachableError(
-                self.server,
-                str(error) or type(error).__name__,
-                may_have_arrived=not isinstance(
-                    error, (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
-                ),
-            ) from error
-        except httpx.DecodingError as error:
-            raise UnexpectedAnswerError(self.server, f"unreadable, {error}") from error
-        return self._object_in(answer)
+    @property
+    def _transport(self) -> Transport:
+        return self._client._transport
 
-    def _object_in(self, answer: httpx.Response) -> dict[str, Any]:
-        try:
-            found = answer.json()
-        except ValueError:
-            found = None
-        if not isinstance(found, dict):
-            kind = answer.headers.get("Content-Type", "no content type")
-            what = f"{answer.status_code} with {kind} instead of a JSON object"
-            raise UnexpectedAnswerError(self.server, what, answer.status_code)
-        if answer.is_success:
-            return found
-        raise api_error(answer.status_code, found)
+    def _ask(self, call: Call) -> dict[str, Any]:
+        return self._transport.send(call).json_object()
 
-
-def _checked_server(server: str) -> str:
-    try:
-        url = httpx.URL(server)
-    except httpx.InvalidURL as error:
-        raise ValueError(f"server {server!r} is not a URL: {error}") from error
-    if url.scheme not in ("http", "https") or not url.host:
-        raise ValueError(f"server must be a URL such as {DEFAULT_SERVER}, not {server!r}")
-    return server.rstrip("/")
-
-
-def _checked_header(name: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name):
-        raise ValueError(f"api_key_header {name!r} cannot be the name of a header")
-    return name
-
-
-def _checked_key(key: str) -> str:
-    # What is wrong with it is not shown: it is a secret.
-    if not re.fullmatch(r"[\x21-\x7e]+", key):
-        raise ValueError("api_key must be printable ASCII without spaces")
-    return key
-
-
-def _path_part(run_id: str) -> str:
-    # An empty or dotted part would quietly become another path.
-    if not run_id.strip("."):
-        raise ValueError(f"{run_id!r} is not a run id")
-    return quote(run_id, safe="")
-
-
-def _include(include: str | Sequence[str] | None) -> list[tuple[str, str]]:
-    parts = [include] if isinstance(include, str) else include or ()
-    return [("include", part) for part in parts]
+    def _list(self, call: Call) -> list[dict[str, Any]]:
+        return self._transport.send(call).json_list()

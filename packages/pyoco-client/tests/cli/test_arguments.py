@@ -1,3 +1,4 @@
+import io
 import json
 from pathlib import Path
 
@@ -32,6 +33,7 @@ def test_nothing_given_is_no_params() -> None:
         ("", ""),
         ("a=b", "a=b"),
         ("NaN", "NaN"),
+        (r'"\ud800"', r'"\ud800"'),
         ("1e999", "1e999"),
         ("{oops", "{oops"),
         ("[" * 100_000, "[" * 100_000),
@@ -48,12 +50,19 @@ def test_a_yaml_file_is_read_as_yaml(tmp_path: Path, name: str) -> None:
     assert merged_params(file, None, []) == {"name": "世界", "list": [1, "two"]}
 
 
+@pytest.mark.parametrize("text", ['{"name": "世界"}', "name: 世界\n", "\ufeffname: 世界\n"])
+def test_stdin_may_hold_either(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert merged_params(Path("-"), None, []) == {"name": "世界"}
+
+
 @pytest.mark.parametrize(
     ("name", "content", "what"),
     [
         ("p.json", b"[1]", "object"),
         ("p.json", b'{"a": NaN}', "NaN"),
         ("p.json", b'{"a": 1e999}', "range"),
+        ("p.json", rb'{"a": "\ud800"}', "half of a character"),
         ("p.json", b"\xff", "cannot be read"),
         ("p.yaml", b"a: 2026-01-31", "quote"),
         ("p.yaml", b"1: a", "quote"),

@@ -1,5 +1,7 @@
 """The command itself: its global options, and how each way of ending becomes an exit code."""
 
+import contextlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -7,96 +9,133 @@ from typing import Final
 
 import click
 
-from pyoco_client.cli import runs, server
-from pyoco_client.cli.arguments import BadArgumentError
+from pyoco_client.cli.arguments import POSITIVE_SECONDS, refuse_what_is_no_text
 from pyoco_client.cli.connection import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Connection
-from pyoco_client.cli.output import print_bad_arguments, print_note, print_problem
+from pyoco_client.cli.examples import examples
+from pyoco_client.cli.language import Language, language_of_locale
+from pyoco_client.cli.lazy_group import LazyGroup
+from pyoco_client.cli.mistakes import PROGRAM, context_of, explain
+from pyoco_client.cli.output import print_note, print_problem
+from pyoco_client.cli.verbs import VERBS
 from pyoco_client.errors import PyocoError
 
-PROGRAM: Final = "pyoco-client"
-
-_EXAMPLES: Final = {
-    "submit": "pyoco-client submit --flow-name hello --param name=world",
-    "get": "pyoco-client get --run-id 7d0c1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4",
-    "tasks": "pyoco-client tasks --run-id 7d0c1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4",
-    "health": "pyoco-client --server http://127.0.0.1:8000 health",
-}
-_DEFAULT_EXAMPLE: Final = _EXAMPLES["submit"]
+_LANGUAGES: Final = ["en", "ja"]
 
 
-@click.group(no_args_is_help=False, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup,
+    verbs=VERBS,
+    no_args_is_help=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=examples(
+        "pyoco-client submit --flow-name hello --param name=world --wait",
+        "pyoco-client list --status FAILED",
+        "pyoco-client --server http://127.0.0.1:8000 health",
+    ),
+)
 @click.option(
     "--server",
     "server_url",
     metavar="URL",
-    envvar="PYOCO_SERVER",
-    default="http://127.0.0.1:8000",
-    show_default=True,
-    show_envvar=True,
-    help="Address of the gateway.",
+    help="Address of the gateway (PYOCO_SERVER).  [default: http://127.0.0.1:8000]",
+)
+@click.option("--api-key", metavar="KEY", help="Key to send with each request (PYOCO_API_KEY).")
+@click.option(
+    "--api-key-header",
+    metavar="NAME",
+    help="Header that carries the key (PYOCO_API_KEY_HEADER).  [default: X-API-Key]",
 )
 @click.option(
-    "--api-key", envvar="PYOCO_API_KEY", show_envvar=True, help="Key to send with each request."
+    "--context",
+    "context_name",
+    metavar="NAME",
+    help="Take server and key from this context (PYOCO_CONTEXT).",
 )
 @click.option(
-    "--api-key-header", default="X-API-Key", show_default=True, help="Header that carries the key."
+    "--lang",
+    type=click.Choice(_LANGUAGES),
+    help="Language of the server's messages (PYOCO_LANG).  [default: as the locale says]",
 )
 @click.option(
-    "--request-timeout-sec",
-    type=click.FloatRange(min=0, min_open=True),
-    default=10.0,
-    show_default=True,
-    help="How long to wait for one answer of the gateway.",
+    "--timeout",
+    type=POSITIVE_SECONDS,
+    metavar="SEC",
+    help="How long to wait for one answer of the gateway.  [default: 10]",
 )
 @click.version_option(package_name=PROGRAM, prog_name=PROGRAM)
 @click.pass_context
 def client(
     context: click.Context,
-    server_url: str,
+    *,
+    server_url: str | None,
     api_key: str | None,
-    api_key_header: str,
-    request_timeout_sec: float,
+    api_key_header: str | None,
+    context_name: str | None,
+    lang: Language | None,
+    timeout: float | None,
 ) -> None:
     """Submit Pyoco flows to a Pyoco Server and see what becomes of them.
 
-    Data goes to stdout as JSON, everything else to stderr. The exit code is 0 for success, 1 for
-    any failure, 130 after Ctrl-C.
+    Data goes to stdout: tables on a terminal, JSON where it is piped. Everything else goes to
+    stderr. The exit code is 0 for success, 1 for any failure, 130 after Ctrl-C.
     """
-    context.obj = Connection(server_url, api_key, api_key_header, request_timeout_sec)
-
-
-for _command in (*runs.COMMANDS, *server.COMMANDS):
-    client.add_command(_command)
+    context.obj = Connection(
+        server=server_url,
+        api_key=api_key,
+        api_key_header=api_key_header,
+        context=context_name,
+        lang=lang,
+        timeout=timeout,
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if sys.stdin is None:
+        # It was closed before we began: nothing is there to read, and nobody to ask.
+        sys.stdin = io.TextIOWrapper(io.BytesIO())
     try:
-        code = client.main(args=arguments, prog_name=PROGRAM, standalone_mode=False)
-        sys.stdout.flush()
+        refuse_what_is_no_text(words)
+        code = client.main(args=words.copy(), prog_name=PROGRAM, standalone_mode=False)
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except click.UsageError as error:
-        _explain(error)
+        if error.ctx is None:
+            # The parser of options does not say where it was.
+            error.ctx = context_of(client, words)
+        explain(error, words, _language(words))
         return EXIT_FAILED
     except click.ClickException as error:
         print_note(f"{PROGRAM}: {error.format_message()}")
         return EXIT_FAILED
     except PyocoError as error:
-        print_problem(error)
+        print_problem(error, _language(words))
         return EXIT_FAILED
     except (click.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has gone; without this Python complains once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_stdout()
+        return EXIT_FAILED
+    except OSError as error:
+        _forget_stdout()
+        print_note(f"{PROGRAM}: {error}")
         return EXIT_FAILED
     return code if isinstance(code, int) else EXIT_OK
 
 
-def _explain(error: click.UsageError) -> None:
-    name = error.ctx.info_name if error.ctx is not None else None
-    example = error.example if isinstance(error, BadArgumentError) else None
-    print_bad_arguments(
-        error.format_message(),
-        example=example or _EXAMPLES.get(name or "", _DEFAULT_EXAMPLE),
-        help_command=f"{error.ctx.command_path if error.ctx is not None else PROGRAM} --help",
-    )
+def _forget_stdout() -> None:
+    # Whoever read our output has gone, or the disk is full; without this Python tries once more
+    # at exit, complains, and changes the exit code.
+    # Where stdout is no file there is nothing to forget.
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _language(words: Sequence[str]) -> Language:
+    # A command line that is wrong has no context to ask.
+    for place, word in enumerate(words):
+        value = word.partition("=")[2] or (words[place + 1] if place + 1 < len(words) else "")
+        if word.partition("=")[0] == "--lang" and value in _LANGUAGES:
+            return "ja" if value == "ja" else "en"
+    return language_of_locale()

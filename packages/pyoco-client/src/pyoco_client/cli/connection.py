@@ -1,39 +1,68 @@
 """What every command shares: how to reach the gateway, and the exit codes."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from pyoco_client.cli.arguments import BadArgumentError
+from pyoco_client.cli.language import language_of_locale
+from pyoco_client.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from pyoco_client.http_client import PyocoHttpClient
+    from pyoco_client import Client
+    from pyoco_client.configuration import Settings
 
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
 EXIT_INTERRUPTED: Final = 130
 
+_EXAMPLE: Final = "pyoco-client --server http://127.0.0.1:8000 health"
+
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """How to reach the gateway, as the global options say."""
+    """How to reach the gateway, as the global options say; None is what they leave open."""
 
-    server: str
+    server: str | None
     api_key: str | None = field(repr=False)
-    api_key_header: str
-    timeout: float
+    api_key_header: str | None
+    context: str | None
+    lang: str | None
+    timeout: float | None
 
-    def open(self) -> "PyocoHttpClient":
-        """Return a client; refuse an address or a key that is none."""
-        from pyoco_client.http_client import PyocoHttpClient
+    def settings(self) -> "Settings":
+        """Return what options, environment and contexts come to; refuse what is wrong."""
+        from pyoco_client.configuration import settings_of
 
         try:
-            return PyocoHttpClient(self.server, self.api_key, self.api_key_header, self.timeout)
-        except ValueError as error:
-            raise BadArgumentError(
-                str(error), "pyoco-client --server http://127.0.0.1:8000 health"
-            ) from error
+            return settings_of(
+                server=self.server,
+                api_key=self.api_key,
+                api_key_header=self.api_key_header,
+                context=self.context,
+                lang=self.lang,
+            )
+        except ConfigurationError as error:
+            hint = f". {error.hint}" if error.hint else ""
+            raise BadArgumentError(f"{error}{hint}", _EXAMPLE) from error
+
+    def open(self) -> "Client":
+        """Return a client; refuse an address or a key that is none."""
+        from pyoco_client import Client
+
+        settings = self.settings()
+        limits: dict[str, Any] = {} if self.timeout is None else {"timeout": self.timeout}
+        # Whoever sits before a terminal wants to know at once that nobody answers.
+        limits["deadline"] = 0.0
+        return Client(
+            settings.server,
+            api_key=settings.api_key,
+            api_key_header=settings.api_key_header,
+            lang=settings.lang or language_of_locale(),
+            context=self.context,
+            **limits,
+        )
 
 
 pass_connection = click.make_pass_decorator(Connection)

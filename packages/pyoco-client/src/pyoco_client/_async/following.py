@@ -1,0 +1,77 @@
+"""A stream that outlives its connections."""
+
+import random
+import time
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Final
+
+from pyoco_client._async.pausing import sleep
+from pyoco_client._async.transport import STREAM_SILENCE_SEC, AsyncTransport
+from pyoco_client.calls import Call
+from pyoco_client.errors import PyocoApiError, PyocoError, TooManyRequestsError
+from pyoco_client.event_stream import ServerEvent
+from pyoco_client.retrying import is_passing
+
+_LONGEST_STREAM_SEC: Final = 600
+_LONGEST_HINT_SEC: Final = 10.0
+_GOOD_STREAM_SEC: Final = 1.0
+
+
+@dataclass(slots=True)
+class AsyncFollowing:
+    """Opens a stream again where it broke off, for as long as the gateway can be waited for.
+
+    `patience` is how many seconds may go by without a word of it. `end_at`, on the monotonic
+    clock, is when to stop. Where `tells_refusals` a refusal for too many streams is raised.
+    """
+
+    transport: AsyncTransport
+    call: Call
+    patience: float
+    end_at: float | None = None
+    tells_refusals: bool = False
+    last_id: str | None = None
+
+    async def events(self) -> AsyncGenerator[ServerEvent]:
+        """Yield events, heartbeats too, until the time is over or there is no more to tell."""
+        failures = 0
+        heard_at = time.monotonic()
+        while (left := self._left()) > 0:
+            pause, opened_at = 0.0, time.monotonic()
+            try:
+                async with self.transport.stream(
+                    self._resuming(left), silence=min(STREAM_SILENCE_SEC, left)
+                ) as stream:
+                    if stream is None:
+                        return
+                    async for event in stream.events():
+                        heard_at = time.monotonic()
+                        if event.id is not None:
+                            self.last_id = event.id
+                        yield event
+                        if self._left() <= 0:
+                            return
+                    pause = min((stream.retry_ms or 0) / 1000, _LONGEST_HINT_SEC)
+            except PyocoError as error:
+                if self.tells_refusals and isinstance(error, TooManyRequestsError):
+                    raise
+                silent = time.monotonic() - heard_at
+                if not is_passing(error) or silent > self.patience:
+                    raise
+                if isinstance(error, PyocoApiError):
+                    pause = error.retry_after_sec or 0.0
+            # One that went well for a while is opened again at once; what breaks off as soon as it
+            # is opened is opened less and less often.
+            failures = failures + 1 if heard_at - opened_at < _GOOD_STREAM_SEC else 1
+            jitter = random.random()  # noqa: S311 - it spreads load, it keeps no secret
+            pause = max(pause, self.transport.backoff.pause(failures, jitter))
+            await sleep(max(min(pause, self._left()), 0.0))
+
+    def _left(self) -> float:
+        return _LONGEST_STREAM_SEC if self.end_at is None else self.end_at - time.monotonic()
+
+    def _resuming(self, left: float) -> Call:
+        timeout = max(1, round(min(left, _LONGEST_STREAM_SEC)))
+        call = self.call.asking(("timeout_sec", str(timeout)))
+        return call if not self.last_id else call.with_headers({"Last-Event-ID": self.last_id})

@@ -1,0 +1,157 @@
+"""What operators look at and act on: workers, queues, dead letters."""
+
+from collections.abc import AsyncGenerator
+from typing import Final
+
+from pyoco_client import calls
+from pyoco_client._async.transport import AsyncTransport
+from pyoco_client.errors import not_found_here
+from pyoco_client.models import (
+    DeadLetter,
+    DeadLetterItem,
+    DeadLetterPage,
+    Queue,
+    Redriven,
+    RedriveReport,
+    Worker,
+    WorkerPatched,
+)
+
+_MOST_WORKERS: Final = 500
+_PAGE: Final = 200
+
+
+class AsyncWorkers:
+    """Who works."""
+
+    def __init__(self, transport: AsyncTransport) -> None:
+        self._transport = transport
+
+    async def list(
+        self,
+        *,
+        scope: str | None = None,
+        state: str | None = None,
+        include_hidden: bool | None = None,
+        limit: int | None = None,
+    ) -> list[Worker]:
+        """Return the workers that take runs; with `scope="all"` also those that are gone."""
+        call = calls.workers(scope, state, include_hidden, limit)
+        return (await self._transport.ask(call)).read_as_list_of(Worker)
+
+    async def get(self, worker_id: str) -> Worker:
+        """Return one worker, also one that is hidden or gone; raise WorkerNotFoundError."""
+        found = await self.list(scope="all", include_hidden=True, limit=_MOST_WORKERS)
+        for worker in found:
+            if worker.worker_id == worker_id:
+                return worker
+        raise not_found_here(
+            "ERR-PYOCO-0020", f"worker {worker_id} not found", self._transport.lang
+        )
+
+    async def hide(self, worker_id: str) -> WorkerPatched:
+        """Take a worker out of lists; it works on."""
+        call = calls.worker_patch(worker_id, hidden=True)
+        return (await self._transport.ask(call)).read_as(WorkerPatched)
+
+    async def show(self, worker_id: str) -> WorkerPatched:
+        """Show a worker in lists again."""
+        call = calls.worker_patch(worker_id, hidden=False)
+        return (await self._transport.ask(call)).read_as(WorkerPatched)
+
+
+class AsyncQueues:
+    """What waits for whom."""
+
+    def __init__(self, transport: AsyncTransport) -> None:
+        self._transport = transport
+
+    async def list(self) -> list[Queue]:
+        """Return each tag that has a job, a consumer or a live worker."""
+        return (await self._transport.ask(calls.queues())).read_as_list_of(Queue)
+
+
+class AsyncDeadLetters:
+    """Jobs that could not be done."""
+
+    def __init__(self, transport: AsyncTransport) -> None:
+        self._transport = transport
+
+    async def list(
+        self,
+        *,
+        reason: str | None = None,
+        tag: str | None = None,
+        run_id: str | None = None,
+        limit: int | None = None,
+    ) -> list[DeadLetterItem]:
+        """Return the newest dead letters, 50 of them or `limit` (up to 200)."""
+        page = await self.page(reason=reason, tag=tag, run_id=run_id, limit=limit)
+        return [*page.items]
+
+    async def page(
+        self,
+        *,
+        reason: str | None = None,
+        tag: str | None = None,
+        run_id: str | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> DeadLetterPage:
+        """Return one page of dead letters, the newest first."""
+        call = calls.dead_letters(reason, tag, run_id, limit, cursor)
+        return (await self._transport.ask(call)).read_as(DeadLetterPage)
+
+    async def iter(
+        self, *, reason: str | None = None, tag: str | None = None, run_id: str | None = None
+    ) -> AsyncGenerator[DeadLetterItem]:
+        """Yield all dead letters, the newest first, page by page as you go."""
+        cursor: str | None = None
+        while True:
+            page = await self.page(
+                reason=reason, tag=tag, run_id=run_id, limit=_PAGE, cursor=cursor
+            )
+            for item in page.items:
+                yield item
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    async def show(self, seq: int) -> DeadLetter:
+        """Return all of a dead letter."""
+        return (await self._transport.ask(calls.dead_letter(seq))).read_as(DeadLetter)
+
+    async def redrive(self, seq: int) -> Redriven:
+        """Run a dead letter again, as the new run that the answer names."""
+        return (await self._transport.ask(calls.redrive(seq))).read_as(Redriven)
+
+    async def redrive_all(
+        self,
+        *,
+        reason: str | None = None,
+        tag: str | None = None,
+        run_id: str | None = None,
+        every: bool = False,
+        limit: int | None = None,
+        rate_per_sec: float | None = None,
+        dry_run: bool = False,
+    ) -> RedriveReport:
+        """Run those again that match; `every` where no filter is wanted.
+
+        At most `limit` at a time, the oldest first; `remaining` in the report says whether to
+        ask again.
+        """
+        body = {
+            "reason": reason,
+            "tag": tag,
+            "run_id": run_id,
+            "all": every or None,
+            "max": limit,
+            "rate_per_sec": rate_per_sec,
+            "dry_run": dry_run or None,
+        }
+        return (await self._transport.ask(calls.redrive_all(body))).read_as(RedriveReport)
+
+    async def discard(self, seq: int) -> None:
+        """Remove a dead letter; its run stays as it is."""
+        await self._transport.ask(calls.discard(seq))

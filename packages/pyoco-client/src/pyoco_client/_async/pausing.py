@@ -1,0 +1,5 @@
+"""How this side of the client waits."""
+
+from anyio import sleep
+
+__all__ = ["sleep"]

@@ -1,0 +1,1 @@
+"""Generated from `pyoco_client._async` by tools/generate_sync.py: change it there."""

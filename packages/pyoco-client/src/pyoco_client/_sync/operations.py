@@ -1,0 +1,155 @@
+"""What operators look at and act on: workers, queues, dead letters."""
+
+from collections.abc import Generator
+from typing import Final
+
+from pyoco_client import calls
+from pyoco_client._sync.transport import Transport
+from pyoco_client.errors import not_found_here
+from pyoco_client.models import (
+    DeadLetter,
+    DeadLetterItem,
+    DeadLetterPage,
+    Queue,
+    Redriven,
+    RedriveReport,
+    Worker,
+    WorkerPatched,
+)
+
+_MOST_WORKERS: Final = 500
+_PAGE: Final = 200
+
+
+class Workers:
+    """Who works."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def list(
+        self,
+        *,
+        scope: str | None = None,
+        state: str | None = None,
+        include_hidden: bool | None = None,
+        limit: int | None = None,
+    ) -> list[Worker]:
+        """Return the workers that take runs; with `scope="all"` also those that are gone."""
+        call = calls.workers(scope, state, include_hidden, limit)
+        return (self._transport.ask(call)).read_as_list_of(Worker)
+
+    def get(self, worker_id: str) -> Worker:
+        """Return one worker, also one that is hidden or gone; raise WorkerNotFoundError."""
+        found = self.list(scope="all", include_hidden=True, limit=_MOST_WORKERS)
+        for worker in found:
+            if worker.worker_id == worker_id:
+                return worker
+        raise not_found_here(
+            "ERR-PYOCO-0020", f"worker {worker_id} not found", self._transport.lang
+        )
+
+    def hide(self, worker_id: str) -> WorkerPatched:
+        """Take a worker out of lists; it works on."""
+        call = calls.worker_patch(worker_id, hidden=True)
+        return (self._transport.ask(call)).read_as(WorkerPatched)
+
+    def show(self, worker_id: str) -> WorkerPatched:
+        """Show a worker in lists again."""
+        call = calls.worker_patch(worker_id, hidden=False)
+        return (self._transport.ask(call)).read_as(WorkerPatched)
+
+
+class Queues:
+    """What waits for whom."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def list(self) -> list[Queue]:
+        """Return each tag that has a job, a consumer or a live worker."""
+        return (self._transport.ask(calls.queues())).read_as_list_of(Queue)
+
+
+class DeadLetters:
+    """Jobs that could not be done."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def list(
+        self,
+        *,
+        reason: str | None = None,
+        tag: str | None = None,
+        run_id: str | None = None,
+        limit: int | None = None,
+    ) -> list[DeadLetterItem]:
+        """Return the newest dead letters, 50 of them or `limit` (up to 200)."""
+        page = self.page(reason=reason, tag=tag, run_id=run_id, limit=limit)
+        return [*page.items]
+
+    def page(
+        self,
+        *,
+        reason: str | None = None,
+        tag: str | None = None,
+        run_id: str | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> DeadLetterPage:
+        """Return one page of dead letters, the newest first."""
+        call = calls.dead_letters(reason, tag, run_id, limit, cursor)
+        return (self._transport.ask(call)).read_as(DeadLetterPage)
+
+    def iter(
+        self, *, reason: str | None = None, tag: str | None = None, run_id: str | None = None
+    ) -> Generator[DeadLetterItem]:
+        """Yield all dead letters, the newest first, page by page as you go."""
+        cursor: str | None = None
+        while True:
+            page = self.page(reason=reason, tag=tag, run_id=run_id, limit=_PAGE, cursor=cursor)
+            for item in page.items:
+                yield item
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    def show(self, seq: int) -> DeadLetter:
+        """Return all of a dead letter."""
+        return (self._transport.ask(calls.dead_letter(seq))).read_as(DeadLetter)
+
+    def redrive(self, seq: int) -> Redriven:
+        """Run a dead letter again, as the new run that the answer names."""
+        return (self._transport.ask(calls.redrive(seq))).read_as(Redriven)
+
+    def redrive_all(
+        self,
+        *,
+        reason: str | None = None,
+        tag: str | None = None,
+        run_id: str | None = None,
+        every: bool = False,
+        limit: int | None = None,
+        rate_per_sec: float | None = None,
+        dry_run: bool = False,
+    ) -> RedriveReport:
+        """Run those again that match; `every` where no filter is wanted.
+
+        At most `limit` at a time, the oldest first; `remaining` in the report says whether to
+        ask again.
+        """
+        body = {
+            "reason": reason,
+            "tag": tag,
+            "run_id": run_id,
+            "all": every or None,
+            "max": limit,
+            "rate_per_sec": rate_per_sec,
+            "dry_run": dry_run or None,
+        }
+        return (self._transport.ask(calls.redrive_all(body))).read_as(RedriveReport)
+
+    def discard(self, seq: int) -> None:
+        """Remove a dead letter; its run stays as it is."""
+        self._transport.ask(calls.discard(seq))

@@ -1,0 +1,5 @@
+"""How this side of the client waits."""
+
+from time import sleep
+
+__all__ = ["sleep"]

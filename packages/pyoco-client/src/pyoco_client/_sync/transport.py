@@ -1,0 +1,242 @@
+"""Sends requests, as often as they may be sent, and reads what comes back."""
+
+import random
+import socket
+import ssl
+import time
+import uuid
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final
+
+import httpx
+
+from pyoco_client._sync.pausing import sleep
+from pyoco_client.addresses import shown_address
+from pyoco_client.answers import RawAnswer
+from pyoco_client.calls import EVENT_STREAM_TYPE, Call
+from pyoco_client.configuration import Settings
+from pyoco_client.errors import (
+    ENVIRONMENT_HINT,
+    ConfigurationError,
+    GatewayUnreachableError,
+    PyocoError,
+    UnexpectedAnswerError,
+)
+from pyoco_client.event_stream import EventDecoder, EventTooLargeError, ServerEvent
+from pyoco_client.retrying import Backoff, Repeat, pause_before_repeat
+
+# A gateway says something every 2 seconds, one of an earlier server every 5: three of these
+# may be lost before a stream counts as dead.
+STREAM_SILENCE_SEC: Final = 15.0
+
+# A proxy or certificates that the environment names and that cannot be used.
+NO_CLIENT: Final = (httpx.InvalidURL, ImportError, OSError, ValueError)
+
+_UNSENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+
+
+class Events:
+    """The events of one open stream, and what its end says."""
+
+    def __init__(self, response: httpx.Response, server: str) -> None:
+        self._response = response
+        self._server = server
+        self._decoder = EventDecoder()
+
+    @property
+    def retry_ms(self) -> int | None:
+        """When the gateway wants us back; None if it has not said."""
+        return self._decoder.retry_ms
+
+    def events(self) -> Generator[ServerEvent]:
+        """Yield events until the gateway ends the stream; raise where it breaks off."""
+        try:
+            for piece in self._response.iter_bytes():
+                for event in self._decoder.feed(piece):
+                    yield event
+        except httpx.TransportError as error:
+            raise unreachable(self._server, error) from error
+        except (httpx.DecodingError, EventTooLargeError) as error:
+            raise UnexpectedAnswerError(self._server, f"a stream with {error}") from error
+
+
+class Transport:
+    """A pool of connections to one gateway."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        timeout: float,
+        deadline: float,
+        verify: ssl.SSLContext | bool,
+        transport: httpx.BaseTransport | None,
+        user_agent: str,
+    ) -> None:
+        # As errors may show it.
+        self.server = shown_address(settings.server)
+        self.lang = settings.lang
+        self.timeout = timeout
+        self.deadline = deadline
+        self.backoff = Backoff()
+        headers = {"Accept": "application/json", "User-Agent": user_agent}
+        if settings.api_key is not None:
+            headers[settings.api_key_header] = settings.api_key
+        if settings.lang is not None:
+            headers["Accept-Language"] = settings.lang
+        try:
+            self._http = httpx.Client(
+                base_url=settings.server,
+                headers=headers,
+                timeout=timeout,
+                verify=verify,
+                transport=transport,
+                # Streams are held for long; the pool must not be what callers wait for.
+                limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
+            )
+        except NO_CLIENT as error:
+            raise ConfigurationError(
+                f"no connection can be made in this environment: {error}", hint=ENVIRONMENT_HINT
+            ) from error
+
+    def close(self) -> None:
+        """Close the connections; harmless when repeated."""
+        self._http.close()
+
+    def ask(self, call: Call, *, deadline: float | None = None) -> RawAnswer:
+        """Return the good answer to a request; raise a PyocoError for any other.
+
+        It is sent again where that is safe, with pauses, until `deadline` seconds are over; 0
+        sends it once.
+        """
+        total = self.deadline if deadline is None else deadline
+        end_at = time.monotonic() + max(total, call.min_timeout_sec)
+        call = call.with_headers({"X-Request-ID": uuid.uuid4().hex, **call.headers})
+        failures = 0
+        while True:
+            left = end_at - time.monotonic()
+            try:
+                return self.send(call, timeout=min(self.timeout, left) if total else None)
+            except PyocoError as error:
+                failures += 1
+                pause = pause_before_repeat(
+                    error,
+                    call.repeat,
+                    failures=failures,
+                    left_sec=end_at - time.monotonic() if total else 0.0,
+                    jitter=random.random(),  # noqa: S311 - it spreads load, it keeps no secret
+                    backoff=self.backoff,
+                )
+                if pause is None:
+                    raise
+            sleep(pause)
+
+    def send(self, call: Call, *, timeout: float | None = None) -> RawAnswer:
+        """Return the good answer to a request that is sent once."""
+        wanted = self.timeout if timeout is None else timeout
+        # A request that has begun gets a moment, though its time is nearly over.
+        patience = max(wanted, call.min_timeout_sec, 0.05)
+        end_at = time.monotonic() + patience
+        try:
+            with self._http.stream(
+                call.method,
+                call.path,
+                params=list(call.query) or None,
+                content=call.content,
+                headers=dict(call.headers),
+                timeout=patience,
+            ) as response:
+                content = bytearray()
+                for piece in response.iter_bytes():
+                    content += piece
+                    # The limit of httpx is on each piece; a body that drips has no end.
+                    if time.monotonic() > end_at:
+                        raise httpx.ReadTimeout("the answer takes too long")
+        except httpx.TransportError as error:
+            raise self._unreachable(error, call) from error
+        except httpx.DecodingError as error:
+            raise UnexpectedAnswerError(self.server, f"unreadable, {error}") from error
+        answer = self._answer(response, bytes(content))
+        if answer.is_success:
+            return answer
+        raise answer.as_error()
+
+    @contextmanager
+    def stream(
+        self, call: Call, *, silence: float = STREAM_SILENCE_SEC
+    ) -> Generator[Events | None]:
+        """The events of a stream that is open; None where the gateway has no more to tell."""
+        limits = httpx.Timeout(self.timeout, read=max(silence, 0.05))
+        headers = {**call.headers, "Accept": EVENT_STREAM_TYPE, "Cache-Control": "no-store"}
+        try:
+            request = self._http.build_request(
+                call.method, call.path, params=list(call.query), headers=headers, timeout=limits
+            )
+            response = self._http.send(request, stream=True)
+        except httpx.TransportError as error:
+            raise self._unreachable(error, call) from error
+        try:
+            if response.status_code == httpx.codes.NO_CONTENT:
+                yield None
+                return
+            kind = response.headers.get("content-type", "")
+            if response.is_success and kind.startswith(EVENT_STREAM_TYPE):
+                yield Events(response, self.server)
+                return
+            try:
+                content = response.read()
+            except httpx.TransportError as error:
+                raise self._unreachable(error, call) from error
+            answer = self._answer(response, content)
+            if answer.is_success:
+                what = f"{kind or 'no content type'} instead of a stream"
+                raise UnexpectedAnswerError(self.server, what, answer.status)
+            raise answer.as_error()
+        finally:
+            response.close()
+
+    def _unreachable(self, error: httpx.TransportError, call: Call) -> GatewayUnreachableError:
+        request_id = call.headers.get("X-Request-ID")
+        return unreachable(
+            self.server,
+            error,
+            is_repeatable=call.repeat is Repeat.ALWAYS,
+            request_id=request_id,
+            lang=self.lang,
+        )
+
+    def _answer(self, response: httpx.Response, content: bytes) -> RawAnswer:
+        return RawAnswer(self.server, response.status_code, response.headers, content)
+
+
+def unreachable(
+    server: str,
+    error: httpx.TransportError,
+    *,
+    is_repeatable: bool = True,
+    request_id: str | None = None,
+    lang: str | None = None,
+) -> GatewayUnreachableError:
+    """Return what a failure of the network means."""
+    causes: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and cause not in causes:
+        causes.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    return GatewayUnreachableError(
+        server,
+        str(error) or type(error).__name__,
+        may_have_arrived=not isinstance(error, _UNSENT),
+        is_repeatable=is_repeatable,
+        is_lasting=any(_is_lasting(each) for each in causes),
+        request_id=request_id,
+        lang=lang,
+    )
+
+
+def _is_lasting(cause: BaseException) -> bool:
+    if isinstance(cause, socket.gaierror):
+        # A server of names that does not answer may do so later.
+        return cause.errno != socket.EAI_AGAIN
+    return isinstance(cause, ssl.SSLCertVerificationError)

@@ -1,0 +1,246 @@
+"""Checks of what is behind the gateway: broker, streams, workers, queues, dead letters."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from pyoco_client.cli.diagnosis.findings import (
+    DEAD_LETTERS,
+    HEALTH,
+    QUEUES,
+    WORKERS,
+    Answer,
+    Finding,
+    Seen,
+    failure,
+    fine,
+    warning,
+)
+from pyoco_client.cli.layouts import duration
+
+_ALIVE: Final = frozenset({"RUNNING", "IDLE"})
+_LONG_WAIT_SEC: Final = 300.0
+_HOUR: Final = 3600.0
+_DLQ_STREAM: Final = "PYOCO_DLQ"
+# More are not named one by one.
+_NAMED: Final = 5
+
+
+def fleet_findings(seen: Mapping[str, Seen]) -> Iterator[Finding]:
+    """Yield what is to be said of all behind the gateway, as far as this caller may see it."""
+    health = seen.get(HEALTH)
+    if not isinstance(health, Answer) or not isinstance(health.body, Mapping):
+        return
+    details = health.body
+    broker = details.get("broker")
+    is_up = True
+    if isinstance(broker, Mapping):
+        is_up = bool(broker.get("connected"))
+        yield _broker(broker, is_up=is_up)
+        if is_up:
+            yield _resources("streams", details.get("streams"))
+            yield _resources("consumers", details.get("consumers"))
+            yield from _index(details.get("index"))
+    elif _broker_is_away(seen):
+        is_up = False
+        yield failure(
+            "broker",
+            "the gateway says that its broker is away",
+            "Operators: start nats-server, and check PYOCO_NATS_URL of the gateway.",
+        )
+    if is_up:
+        yield from _workers(seen.get(WORKERS))
+        yield from _queues(seen.get(QUEUES))
+        yield from _dead_letters(seen.get(DEAD_LETTERS), health)
+
+
+def _broker_is_away(seen: Mapping[str, Seen]) -> bool:
+    return any(
+        isinstance(answer, Answer) and answer.err_id == "ERR-PYOCO-0003" for answer in seen.values()
+    )
+
+
+def _broker(broker: Mapping[str, Any], *, is_up: bool) -> Finding:
+    address = broker.get("address")
+    if is_up:
+        return fine("broker", f"nats-server {broker.get('server_version')} at {address}")
+    return failure(
+        "broker",
+        f"the gateway has no connection to its broker at {address}",
+        "Operators: start nats-server there, or correct PYOCO_NATS_URL of the gateway. It connects"
+        " by itself as soon as it can.",
+    )
+
+
+def _resources(check: str, found: Any) -> Finding:
+    if not isinstance(found, Sequence):
+        return warning(
+            check, "the broker did not tell in time", "Look again; the broker may be overloaded."
+        )
+    resources = [each for each in found if isinstance(each, Mapping)]
+    missing = [str(each.get("name")) for each in resources if each.get("state") == "missing"]
+    if missing:
+        return failure(
+            check,
+            f"missing: {_listed(missing)}",
+            "Restart the gateway: it creates what is missing. If it may not, its log says why.",
+        )
+    odd = [
+        f"{each.get('name')} ({_differences(each)})"
+        for each in resources
+        if each.get("state") == "differs"
+    ]
+    if odd:
+        return warning(
+            check,
+            f"not as this gateway would make them: {_listed(odd)}",
+            "What is on the broker holds. Change it there (nats stream edit, nats consumer edit),"
+            " or the gateway's settings if it is meant to be so.",
+        )
+    return fine(check, f"{len(resources)}, all as they should be")
+
+
+def _differences(resource: Mapping[str, Any]) -> str:
+    return ", ".join(
+        f"{each.get('setting')} is {each.get('found')}, wanted {each.get('wanted')}"
+        for each in resource.get("differences") or ()
+        if isinstance(each, Mapping)
+    )
+
+
+def _index(index: Any) -> Iterator[Finding]:
+    if not isinstance(index, Mapping):
+        return
+    if not index.get("caught_up"):
+        yield warning(
+            "index",
+            f"the gateway still reads the runs ({index.get('lag')} changes behind)",
+            "Wait a moment: lists are incomplete until it is through.",
+        )
+    elif index.get("unreadable"):
+        yield warning(
+            "index",
+            f"{index['unreadable']} run records cannot be read and are in no list",
+            "The gateway's log names each; a newer server may have written them.",
+        )
+    else:
+        yield fine("index", f"{index.get('runs')} runs, up to date")
+
+
+def _workers(seen: Seen | None) -> Iterator[Finding]:
+    workers = _records(seen)
+    if workers is None:
+        return
+    alive = [each for each in workers if each.get("state") in _ALIVE]
+    if not alive:
+        yield warning(
+            "workers",
+            "none is alive: runs wait until one is",
+            "Start one: pyoco-worker --tags default --flow-resolver my_flows.py:resolve",
+        )
+    else:
+        tags = Counter(str(tag) for each in alive for tag in each.get("tags") or ())
+        per_tag = ", ".join(f"{tag} {count}" for tag, count in sorted(tags.items()))
+        yield fine("workers", f"{len(alive)} alive; by tag: {per_tag}")
+    lost = [
+        str(each.get("worker_id"))
+        for each in workers
+        # Who was hidden is known to be gone for good.
+        if each.get("state") == "DISCONNECTED" and not each.get("hidden")
+    ]
+    if lost:
+        yield warning(
+            "workers",
+            f"lost without a goodbye: {_listed(lost)}",
+            "Look at their hosts. What is gone for good can be hidden:"
+            f" pyoco-client worker hide {lost[0]}",
+        )
+
+
+def _queues(seen: Seen | None) -> Iterator[Finding]:
+    queues = _records(seen)
+    if queues is None:
+        return
+    alone = [each for each in queues if _count(each, "pending") and not _count(each, "workers")]
+    for queue in alone[:_NAMED]:
+        yield warning(
+            "queues",
+            f"{queue.get('pending')} runs with tag {queue.get('tag')} wait and no worker takes"
+            f" them{_age(queue)}",
+            f"Start a worker for them: pyoco-worker --tags {queue.get('tag')}",
+        )
+    slow = [
+        each
+        for each in queues
+        if each not in alone
+        and _count(each, "pending")
+        and (each.get("oldest_age_sec") or 0) > _LONG_WAIT_SEC
+    ]
+    for queue in slow[:_NAMED]:
+        yield warning(
+            "queues",
+            f"{queue.get('pending')} runs with tag {queue.get('tag')} wait{_age(queue)};"
+            f" {queue.get('free_slots')} slots are free",
+            "Start more workers with this tag, or raise --concurrency of those there are.",
+        )
+    if not alone and not slow:
+        waiting = sum(_count(each, "pending") for each in queues)
+        working = sum(_count(each, "in_flight") for each in queues)
+        yield fine("queues", f"{waiting} runs wait, {working} are at work")
+
+
+def _age(queue: Mapping[str, Any]) -> str:
+    age = queue.get("oldest_age_sec")
+    return f", the first for {duration(age)}" if isinstance(age, (int, float)) else ""
+
+
+def _dead_letters(seen: Seen | None, health: Answer) -> Iterator[Finding]:
+    if not isinstance(seen, Answer) or seen.status != 200 or not isinstance(seen.body, Mapping):
+        return
+    letters = [each for each in seen.body.get("items") or () if isinstance(each, Mapping)]
+    more = "+" if seen.body.get("next_cursor") else ""
+    now = health.told_at or health.ended_at
+    fresh = [each for each in letters if _when(each) > now - _HOUR]
+    kept = f"{_kept(health) or str(len(letters)) + more} kept"
+    if not fresh:
+        yield fine("dead letters", f"{kept}, none in the last hour")
+        return
+    reasons = Counter(str(each.get("reason")) for each in fresh)
+    told = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common())
+    grows = more if len(fresh) == len(letters) else ""
+    yield warning(
+        "dead letters",
+        f"{len(fresh)}{grows} in the last hour ({told}); {kept}",
+        "Look at them with `pyoco-client dlq list`, and when the cause is mended run them again:"
+        " pyoco-client dlq redrive --all",
+    )
+
+
+def _kept(health: Answer) -> int | None:
+    streams = health.body.get("streams")
+    for stream in streams if isinstance(streams, Sequence) else ():
+        if isinstance(stream, Mapping) and stream.get("name") == _DLQ_STREAM:
+            messages = stream.get("messages")
+            return messages if isinstance(messages, int) else None
+    return None
+
+
+def _when(letter: Mapping[str, Any]) -> float:
+    found = letter.get("timestamp")
+    return float(found) if isinstance(found, (int, float)) else 0.0
+
+
+def _records(seen: Seen | None) -> list[Mapping[str, Any]] | None:
+    if not isinstance(seen, Answer) or seen.status != 200 or not isinstance(seen.body, list):
+        return None
+    return [each for each in seen.body if isinstance(each, Mapping)]
+
+
+def _count(queue: Mapping[str, Any], name: str) -> int:
+    found = queue.get(name)
+    return found if isinstance(found, int) else 0
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

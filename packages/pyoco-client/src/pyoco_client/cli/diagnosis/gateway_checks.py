@@ -1,0 +1,210 @@
+"""Checks of the gateway itself: is it one, which, since when by its clock, and does it know us."""
+
+import re
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import urlsplit
+
+from pyoco_client.cli.diagnosis.findings import (
+    HEALTH,
+    RUNS,
+    WORKERS,
+    WRITING,
+    Answer,
+    Finding,
+    Seen,
+    Target,
+    Trouble,
+    TroubleKind,
+    failure,
+    fine,
+    warning,
+)
+from pyoco_client.errors import ENVIRONMENT_HINT
+
+_MISSING_KEY: Final = "ERR-PYOCO-0014"
+_INVALID_KEY: Final = "ERR-PYOCO-0015"
+_MISSING_SCOPE: Final = "ERR-PYOCO-0130"
+_LOOPBACK: Final = re.compile(r"localhost|127(\.\d+){3}|::1")
+
+# Dates are told in whole seconds, and some time goes by on the way.
+_FAIR_SKEW_SEC: Final = 3.0
+
+_NEXT_FOR: Final[Mapping[TroubleKind, str]] = {
+    TroubleKind.NAME: "Check the name in the address (--server, PYOCO_SERVER or the context).",
+    TroubleKind.REFUSED: "Start the gateway there (`pyoco-server up`, or `pyoco-server dev` to try"
+    " things out), or name the right address with --server.",
+    TroubleKind.TIMEOUT: "Check that the address is right and that no firewall is in between;"
+    " --timeout SEC waits longer.",
+    TroubleKind.CERTIFICATE: "Check that the address begins with the right one of http:// and"
+    " https://, and that this machine trusts the certificate (SSL_CERT_FILE).",
+    TroubleKind.ENVIRONMENT: ENVIRONMENT_HINT,
+    TroubleKind.OTHER: "Check the address and the network between here and there.",
+}
+
+
+def gateway_findings(
+    target: Target, seen: Mapping[str, Seen], own_version: str
+) -> Iterator[Finding]:
+    """Yield what is to be said of the gateway; only the first where there is none."""
+    health = seen[HEALTH]
+    if isinstance(health, Trouble):
+        yield failure(
+            "gateway",
+            f"{target.server} (from {target.source}) does not answer: {health.reason}",
+            _NEXT_FOR[health.kind],
+        )
+        return
+    version = health.body.get("version") if isinstance(health.body, Mapping) else None
+    if health.status != 200 or not isinstance(version, str):
+        yield _stranger(target, health)
+        return
+    took = (health.ended_at - health.began_at) * 1000
+    yield fine(
+        "gateway", f"{target.server} (from {target.source}) answers, in {max(took, 0):.0f} ms"
+    )
+    yield _versions(own_version, version)
+    yield from _clock(health)
+    yield from _transport(target)
+    yield from _access(target, seen)
+
+
+def _stranger(target: Target, health: Answer) -> Finding:
+    if location := health.headers.get("location"):
+        return failure(
+            "gateway",
+            f"{target.server} sends elsewhere: {location}",
+            "Name that address with --server, if it is that of a gateway.",
+        )
+    if health.err_id is not None:
+        return failure("gateway", f"{target.server} refuses: {health.detail}", _hint(health))
+    kind = health.headers.get("content-type", "no content type")
+    if health.status in (502, 503, 504):
+        return failure(
+            "gateway",
+            f"a proxy at {target.server} answers {health.status}: the gateway behind it is away",
+            "Start the gateway, and check where the proxy looks for it.",
+        )
+    who = health.headers.get("server")
+    return failure(
+        "gateway",
+        f"{target.server} is no Pyoco gateway: it answers {health.status} with {kind}"
+        + (f", and is {who}" if who else ""),
+        "Name the address of the gateway with --server, and check its port.",
+    )
+
+
+def _versions(own: str, theirs: str) -> Finding:
+    mine, yours = _release(own), _release(theirs)
+    if mine is None or yours is None or mine == yours:
+        return fine("versions", f"pyoco-client {own}, gateway {theirs}")
+    what = f"pyoco-client is {own}, the gateway {theirs}"
+    if mine < yours:
+        wanted = f"{yours[0]}.{yours[1]}"
+        return warning(
+            "versions",
+            what,
+            f"Upgrade the client: python -m pip install --upgrade 'pyoco-client=={wanted}.*'",
+        )
+    return warning("versions", what, "Ask for the gateway to be upgraded, or use an older client.")
+
+
+def _release(version: str) -> tuple[int, int] | None:
+    found = re.match(r"(\d+)\.(\d+)", version)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def _clock(health: Answer) -> Iterator[Finding]:
+    told = health.told_at
+    if told is None:
+        return
+    # The date was written between the two, somewhere in the second that it names.
+    behind = max(0.0, health.began_at - (told + 1.0), told - health.ended_at)
+    if behind <= _FAIR_SKEW_SEC:
+        yield fine("clock", "this machine and the gateway agree on the time")
+        return
+    direction = "behind" if told < health.began_at else "ahead of"
+    yield warning(
+        "clock",
+        f"the gateway's clock is {behind:.0f} s {direction} this machine's",
+        "Let both keep time by NTP: times in lists and filters are the gateway's.",
+    )
+
+
+def _transport(target: Target) -> Iterator[Finding]:
+    url = urlsplit(target.server)
+    if target.has_key and url.scheme == "http" and not _LOOPBACK.fullmatch(url.hostname or ""):
+        yield warning(
+            "transport",
+            "the API key travels unencrypted: the address begins with http://",
+            "Reach the gateway through a proxy that speaks https://.",
+        )
+
+
+def _access(target: Target, seen: Mapping[str, Seen]) -> Iterator[Finding]:
+    answers = {
+        scope: answer
+        for request, scope in ((RUNS, "runs:read"), (WRITING, "runs:write"), (WORKERS, "ops"))
+        if isinstance(answer := seen.get(request), Answer)
+    }
+    ids = {answer.err_id for answer in answers.values()}
+    if _MISSING_KEY in ids:
+        if target.has_key:
+            yield failure(
+                "access",
+                f"the gateway does not find the key in {target.api_key_header}",
+                "Name the header that it reads with --api-key-header.",
+            )
+        else:
+            yield failure(
+                "access",
+                "the gateway asks for an API key, and there is none",
+                "Give one with --api-key, PYOCO_API_KEY or `pyoco-client context set`; an operator"
+                " issues it: pyoco-server-admin api-key create --tenant NAME",
+            )
+        return
+    if _INVALID_KEY in ids:
+        yield failure(
+            "access",
+            "the API key is not valid: mistyped, expired or revoked",
+            "Ask an operator for a new one: pyoco-server-admin api-key create --tenant NAME",
+        )
+        return
+    if limited := next((each for each in answers.values() if each.status == 429), None):
+        yield warning(
+            "access",
+            f"the gateway answers that there are too many requests: {limited.detail}",
+            f"Wait {limited.headers.get('retry-after', 'some')} s, and send fewer.",
+        )
+        return
+    lacking = [scope for scope, answer in answers.items() if answer.err_id == _MISSING_SCOPE]
+    # A gateway that cannot look keys up says neither yes nor no.
+    granted = [
+        scope
+        for scope, answer in answers.items()
+        if scope not in lacking and answer.status < HTTPStatus.INTERNAL_SERVER_ERROR
+    ]
+    if not target.has_key:
+        yield fine("access", "no API key is asked for")
+    elif not granted and not lacking:
+        yield warning(
+            "access",
+            "whether the API key is good cannot be told now",
+            "Look again when the gateway serves requests.",
+        )
+    elif not lacking:
+        yield fine("access", f"the API key is good, for {', '.join(granted)} at least")
+    else:
+        yield warning(
+            "access",
+            f"the API key is good for {', '.join(granted) or 'nothing here'}, and not for"
+            f" {', '.join(lacking)}",
+            "Where that is needed, ask an operator for a key with that scope. What it hides is"
+            " left out below.",
+        )
+
+
+def _hint(answer: Answer) -> str:
+    found = answer.body.get("hint") if isinstance(answer.body, Mapping) else None
+    return found if isinstance(found, str) else "Look into the gateway's log."

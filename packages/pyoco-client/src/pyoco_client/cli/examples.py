@@ -1,0 +1,38 @@
+"""The examples in the help of each command: one home for what is shown, hinted at and tested."""
+
+from typing import Final
+
+import click
+
+# Stands in examples where a reader puts an id of their own.
+RUN_ID: Final = "7d0c1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4"
+
+
+def examples(*lines: str) -> str:
+    """Return the end of a command's help that shows these command lines; the first is the hint.
+
+    The hint is what a reader sees who has got the arguments wrong.
+    """
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
+
+
+def examples_of(command: click.Command) -> list[str]:
+    """Return the command lines that the help of a command shows."""
+    lines = (line.strip() for line in (command.epilog or "").splitlines())
+    return [line for line in lines if line and line not in ("\b", "Examples:")]
+
+
+def hint_for(context: click.Context | None, name: str | None = None) -> str:
+    """Return a command line that works, for whoever has got this command wrong.
+
+    With `name`, one of the command of that name in the group at hand.
+    """
+    if context is not None and name is not None and isinstance(context.command, click.Group):
+        command = context.command.get_command(context, name)
+        if command is not None and (found := examples_of(command)):
+            return found[0]
+    while context is not None:
+        if found := examples_of(context.command):
+            return found[0]
+        context = context.parent
+    return "pyoco-client submit --flow-name hello --param name=world"

@@ -1,0 +1,16 @@
+"""Which language the words of the server come in."""
+
+from typing import Literal
+
+from pyoco_client.environment import variables
+
+Language = Literal["en", "ja"]
+
+
+def language_of_locale() -> Language:
+    """Return the language that `PYOCO_LANG` or the locale asks for: Japanese, or else English."""
+    found = variables()
+    for name in ("PYOCO_LANG", "LC_ALL", "LC_MESSAGES", "LANG"):
+        if locale := found.get(name):
+            return "ja" if locale.lower().startswith("ja") else "en"
+    return "en"

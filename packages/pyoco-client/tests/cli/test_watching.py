@@ -1,0 +1,104 @@
+import json
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import pytest
+
+RUN_ID = "7d0c1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4"
+PENDING = {
+    "run_id": RUN_ID,
+    "flow_name": "hello",
+    "status": "PENDING",
+    "params": {},
+    "tasks": {},
+    "heartbeat_at": 1.0,
+    "updated_at": 1.0,
+}
+RUNNING = {**PENDING, "status": "RUNNING", "updated_at": 2.0, "tasks": {"a": "RUNNING"}}
+CANCELLED = {**RUNNING, "status": "CANCELLED", "updated_at": 3.0, "cancel_reason": "enough"}
+
+
+class Gateway(Protocol):
+    """The fixture of conftest, as these tests use it."""
+
+    @property
+    def requests(self) -> list[Any]: ...
+
+    def answer(
+        self,
+        route: str,
+        status: int = 200,
+        body: Any = None,
+        *,
+        text: str | None = None,
+        content_type: str = "application/json",
+    ) -> None: ...
+
+
+Call = Callable[..., Any]
+
+
+@pytest.fixture
+def story(gateway: Gateway) -> None:
+    """Have the gateway tell of a run that waits, works and is cancelled."""
+    gateway.answer(f"GET /runs/{RUN_ID}", 200, PENDING)
+    events = [
+        f"event: snapshot\nid: {number}\ndata: {json.dumps({'snapshot': each})}\n\n"
+        "event: heartbeat\ndata: {}\n\n"
+        for number, each in enumerate((PENDING, RUNNING, CANCELLED), 1)
+    ]
+    route = f"GET /runs/{RUN_ID}/watch"
+    gateway.answer(route, 200, text="".join(events), content_type="text/event-stream")
+
+
+@pytest.mark.usefixtures("story")
+def test_json_is_an_event_a_line_as_the_stream_has_it(call: Call) -> None:
+    done = call("watch", RUN_ID, "--output", "json")
+    told = [json.loads(line) for line in done.out.splitlines()]
+    assert (done.code, done.err) == (0, "")
+    assert [each["event"] for each in told] == ["snapshot"] * 3
+    assert [each["data"]["run_id"] for each in told] == [RUN_ID] * 3
+    assert [each["data"]["snapshot"] for each in told] == [PENDING, RUNNING, CANCELLED]
+
+
+@pytest.mark.usefixtures("story")
+def test_the_other_forms_are_a_line_for_each_change_too(call: Call) -> None:
+    whole = call("watch", RUN_ID, "-o", "jsonl").out.splitlines()
+    assert [json.loads(line) for line in whole] == [PENDING, RUNNING, CANCELLED]
+    short = call("watch", RUN_ID, "-o", "status").out.splitlines()
+    assert [line.split("\t")[1:] for line in short] == [
+        ["snapshot", status, RUN_ID] for status in ("PENDING", "RUNNING", "CANCELLED")
+    ]
+    wide = call("watch", RUN_ID, "-o", "wide").out.splitlines()
+    assert [line.split()[-1] for line in wide] == ["PENDING", "a=RUNNING", "a=RUNNING"]
+    assert call("watch", RUN_ID, "-o", "name").out == f"{RUN_ID}\n"
+
+
+@pytest.mark.usefixtures("story")
+def test_a_watch_stops_after_so_many_changes(call: Call) -> None:
+    done = call("watch", RUN_ID, "--max-events", "2", "-o", "jsonl")
+    assert (done.code, len(done.out.splitlines()), done.err) == (0, 2, "")
+
+
+@pytest.mark.usefixtures("story")
+def test_only_changes_after_a_time_are_told(call: Call) -> None:
+    done = call("watch", RUN_ID, "--since", "2", "-o", "jsonl")
+    assert [json.loads(line)["status"] for line in done.out.splitlines()] == ["CANCELLED"]
+
+
+@pytest.mark.usefixtures("story")
+def test_the_exit_status_is_that_of_the_run_where_it_is_asked_for(call: Call) -> None:
+    assert call("watch", RUN_ID).code == 0
+    done = call("watch", RUN_ID, "--exit-status")
+    assert (done.code, done.err) == (1, f"run {RUN_ID} ended CANCELLED: enough\n")
+
+
+def test_records_are_asked_for_only_where_they_are_wanted(gateway: Gateway, call: Call) -> None:
+    gateway.answer(f"GET /runs/{RUN_ID}", 200, CANCELLED)
+    event = f"event: snapshot\nid: 1\ndata: {json.dumps({'snapshot': CANCELLED})}\n\n"
+    route = f"GET /runs/{RUN_ID}/watch"
+    gateway.answer(route, 200, text=event, content_type="text/event-stream")
+    call("watch", RUN_ID)
+    assert "include" not in gateway.requests[-1].target
+    call("watch", RUN_ID, "--records")
+    assert "include=records" in gateway.requests[-1].target

@@ -1,0 +1,373 @@
+"""The client against an HTTP server that answers as a gateway was recorded to."""
+
+import contextlib
+import json
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, ClassVar, Protocol
+
+import pytest
+
+from pyoco_client import (
+    ApiKeyMissingError,
+    AsyncClient,
+    BrokerUnavailableError,
+    Client,
+    GatewayUnreachableError,
+    IdempotencyConflictError,
+    RunStatus,
+    TooManyRequestsError,
+    UnexpectedAnswerError,
+    WorkerNotFoundError,
+)
+
+RUN_ID = "7d0c1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4"
+RUNNING = {
+    "run_id": RUN_ID,
+    "flow_name": "hello",
+    "status": "RUNNING",
+    "params": {},
+    "tasks": {"greet": "RUNNING"},
+    "heartbeat_at": 1.0,
+    "updated_at": 1.0,
+    "attempt": 1,
+}
+COMPLETED = {**RUNNING, "status": "COMPLETED", "updated_at": 2.0, "result": {"greet": "Hi"}}
+ACCEPTED = {"run_id": RUN_ID, "status": "PENDING"}
+GET, WATCH = f"GET /runs/{RUN_ID}", f"GET /runs/{RUN_ID}/watch"
+SSE = "text/event-stream; charset=utf-8"
+
+
+def problem(number: str, **more: Any) -> dict[str, Any]:
+    return {"detail": "d", "err_id": f"ERR-PYOCO-{number}", "message": "m", "hint": "h", **more}
+
+
+def snapshot(run: Mapping[str, Any], revision: int) -> str:
+    data = json.dumps({"run_id": RUN_ID, "snapshot": run, "ts": 1.0})
+    return f"event: snapshot\nid: {revision}\ndata: {data}\n\n"
+
+
+HEARTBEAT = f'event: heartbeat\ndata: {{"run_id":"{RUN_ID}","ts":1.0}}\n\n'
+
+
+class SentRequest(Protocol):
+    @property
+    def method(self) -> str: ...
+    @property
+    def target(self) -> str: ...
+    @property
+    def headers(self) -> dict[str, str]: ...
+    @property
+    def body(self) -> bytes: ...
+
+
+class Gateway(Protocol):
+    """The fixture of conftest, as these tests use it."""
+
+    url: str
+
+    @property
+    def requests(self) -> list[SentRequest]: ...
+
+    def answer(
+        self,
+        route: str,
+        status: int = 200,
+        body: Any = None,
+        *,
+        text: str | None = None,
+        content_type: str = "application/json",
+        hang_up: bool = False,
+        headers: Mapping[str, str] | None = None,
+        missing_bytes: int = 0,
+    ) -> None: ...
+
+    def stay_silent(self, route: str) -> None: ...
+
+
+def test_a_submission_with_a_key_is_repeated_until_it_is_answered(gateway: Gateway) -> None:
+    gateway.answer("POST /runs", hang_up=True)
+    gateway.answer("POST /runs", 503, problem("0107", run_id=RUN_ID))
+    gateway.answer("POST /runs", 502, text="<html/>", content_type="text/html")
+    gateway.answer("POST /runs", 200, ACCEPTED, headers={"Idempotency-Replayed": "true"})
+    with Client(gateway.url) as client:
+        run = client.submit("hello", {"n": 1}, tag="cpu", tags=["a"], idempotency_key="key-1")
+    assert (run.id, run.is_replay) == (RUN_ID, True)
+    assert len(gateway.requests) == 4
+    assert {sent.headers["X-Idempotency-Key"] for sent in gateway.requests} == {"key-1"}
+    assert len({sent.body for sent in gateway.requests}) == 1
+    assert json.loads(gateway.requests[0].body) == {
+        "flow_name": "hello",
+        "params": {"n": 1},
+        "tag": "cpu",
+        "tags": ["a"],
+    }
+
+
+@pytest.mark.parametrize("fault", ["hang up", "silence", "503", "429"])
+def test_a_submission_without_a_key_is_sent_once(gateway: Gateway, fault: str) -> None:
+    if fault == "hang up":
+        gateway.answer("POST /runs", hang_up=True)
+    elif fault == "silence":
+        gateway.stay_silent("POST /runs")
+    else:
+        gateway.answer("POST /runs", int(fault), problem("0003"), headers={"Retry-After": "0"})
+    with Client(gateway.url, timeout=0.3, deadline=3) as client:
+        with pytest.raises((GatewayUnreachableError, BrokerUnavailableError)) as caught:
+            client.submit("hello")
+        if isinstance(caught.value, GatewayUnreachableError):
+            assert caught.value.may_have_arrived
+            assert caught.value.request_id == gateway.requests[0].headers["X-Request-ID"]
+    assert len(gateway.requests) == 1
+
+
+class Acceptance(BaseHTTPRequestHandler):
+    """Accepts every submission."""
+
+    met: ClassVar[list[bytes]] = []
+
+    def do_POST(self) -> None:
+        self.met.append(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps(ACCEPTED).encode())
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def test_a_submission_that_surely_never_left_is_sent_again() -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Acceptance, bind_and_activate=False)
+    # Bound and not listening: whoever comes is refused.
+    server.server_bind()
+    outcome: list[str] = []
+    refused = threading.Event()
+
+    def submit() -> None:
+        with Client(f"http://127.0.0.1:{server.server_port}", deadline=0) as client:
+            with pytest.raises(GatewayUnreachableError) as caught:
+                client.submit("hello")
+            assert not caught.value.may_have_arrived
+        refused.set()
+        with Client(f"http://127.0.0.1:{server.server_port}", deadline=20) as client:
+            outcome.append(client.submit("hello").id)
+
+    with server:
+        thread = threading.Thread(target=submit)
+        thread.start()
+        assert refused.wait(20)
+        # Time for the second client to be refused too, once at least.
+        thread.join(0.2)
+        server.server_activate()
+        server.handle_request()
+        thread.join(20)
+    assert outcome == [RUN_ID]
+    assert len(Acceptance.met) == 1
+
+
+def test_a_read_is_repeated_as_the_gateway_asks(gateway: Gateway) -> None:
+    gateway.answer(GET, 429, problem("0104"), headers={"Retry-After": "1"})
+    gateway.answer(GET, 200, RUNNING)
+    with Client(gateway.url) as client:
+        began = time.monotonic()
+        assert client.run(RUN_ID).get().status is RunStatus.RUNNING
+        assert time.monotonic() - began >= 1.0
+
+
+def test_a_gateway_that_asks_for_more_time_than_there_is_is_not_asked_again(
+    gateway: Gateway,
+) -> None:
+    gateway.answer(GET, 429, problem("0104"), headers={"Retry-After": "30"})
+    with Client(gateway.url, deadline=5) as client, pytest.raises(TooManyRequestsError) as caught:
+        client.run(RUN_ID).get()
+    assert caught.value.retry_after_sec == 30.0
+    assert len(gateway.requests) == 1
+
+
+def test_a_call_ends_at_its_deadline_with_the_last_error(gateway: Gateway) -> None:
+    gateway.answer(GET, 503, problem("0003"))
+    with Client(gateway.url, deadline=0.5) as client, pytest.raises(BrokerUnavailableError):
+        client.run(RUN_ID).get()
+    assert len(gateway.requests) > 1
+
+
+def test_without_a_deadline_nothing_is_repeated(gateway: Gateway) -> None:
+    gateway.answer(GET, 503, problem("0003"))
+    with Client(gateway.url, deadline=0) as client, pytest.raises(BrokerUnavailableError):
+        client.run(RUN_ID).get()
+    assert len(gateway.requests) == 1
+
+
+@pytest.mark.parametrize(("code", "is_lasting"), [("EAI_NONAME", True), ("EAI_AGAIN", False)])
+def test_a_name_that_nobody_knows_is_told_at_once(
+    monkeypatch: pytest.MonkeyPatch, code: str, is_lasting: bool
+) -> None:
+    asked: list[object] = []
+
+    def look_up(host: object, *_: object, **__: object) -> list[Any]:
+        asked.append(host)
+        raise socket.gaierror(getattr(socket, code), "not resolved")
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    with (
+        Client("http://gateway.test", deadline=1) as client,
+        pytest.raises(GatewayUnreachableError) as caught,
+    ):
+        client.health()
+    assert caught.value.is_lasting is is_lasting
+    assert (len(asked) == 1) is is_lasting
+
+
+def test_an_answer_that_breaks_off_is_asked_for_again(gateway: Gateway) -> None:
+    gateway.answer(GET, 200, RUNNING, missing_bytes=10)
+    gateway.answer(GET, 200, COMPLETED)
+    with Client(gateway.url) as client:
+        assert client.run(RUN_ID).get().is_over
+
+
+class Dripping(BaseHTTPRequestHandler):
+    """Sends a body that never ends, a little at a time."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        with contextlib.suppress(ConnectionError):
+            while True:
+                self.wfile.write(b" ")
+                time.sleep(0.02)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def test_an_answer_that_drips_has_the_same_time_as_any_other() -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Dripping) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        with (
+            Client(f"http://127.0.0.1:{server.server_port}", timeout=0.3, deadline=0) as client,
+            pytest.raises(GatewayUnreachableError, match="takes too long"),
+        ):
+            client.health()
+        thread.join(10)
+
+
+def test_what_the_client_says_itself_comes_in_the_language_too(gateway: Gateway) -> None:
+    gateway.answer("GET /health", hang_up=True)
+    with (
+        Client(gateway.url, lang="ja-JP", deadline=0) as client,
+        pytest.raises(GatewayUnreachableError) as caught,
+    ):
+        client.health()
+    assert caught.value.hint is not None
+    assert not caught.value.hint.isascii()
+
+
+def test_the_language_and_the_key_travel_with_each_request(gateway: Gateway) -> None:
+    gateway.answer("GET /health", 401, problem("0014"))
+    with (
+        Client(gateway.url, lang="ja", api_key="secret", api_key_header="X-Team") as client,
+        pytest.raises(ApiKeyMissingError),
+    ):
+        client.health()
+    sent = gateway.requests[0].headers
+    assert (sent["Accept-Language"], sent["X-Team"]) == ("ja", "secret")
+    assert sent["User-Agent"].startswith("pyoco-client/")
+
+
+def test_a_key_that_stands_for_another_request_names_its_run(gateway: Gateway) -> None:
+    gateway.answer("POST /runs", 409, problem("0102", run_id=RUN_ID))
+    with Client(gateway.url) as client, pytest.raises(IdempotencyConflictError) as caught:
+        client.submit("hello", idempotency_key="k")
+    assert caught.value.run_id == RUN_ID
+
+
+def test_all_runs_are_walked_through_page_by_page(gateway: Gateway) -> None:
+    def listed(number: int, cursor: str | None) -> dict[str, Any]:
+        item = {"run_id": str(number), "status": "PENDING", "updated_at": 1.0}
+        return {"items": [item], "next_cursor": cursor}
+
+    gateway.answer("GET /runs", 200, listed(1, "c1"))
+    gateway.answer("GET /runs", 200, listed(2, None))
+    with Client(gateway.url) as client:
+        assert [run.run_id for run in client.runs.iter(flow="hel*", status="PENDING")] == ["1", "2"]
+    first, second = (sent.target for sent in gateway.requests)
+    assert "order=created" in first
+    assert "flow=hel%2A" in first
+    assert "cursor=c1" in second
+    assert "flow=hel%2A" in second
+
+
+def test_changes_go_on_where_they_were_left(gateway: Gateway) -> None:
+    item = {"run_id": "1", "status": "PENDING", "updated_at": 1.0}
+    gateway.answer("GET /runs", 200, {"items": [item], "next_cursor": "c1"})
+    gateway.answer("GET /runs", 200, {"items": [], "next_cursor": "c1"})
+    gateway.answer("GET /runs", 200, {"items": [item], "next_cursor": "c2"})
+    gateway.answer("GET /runs", 200, {"items": [], "next_cursor": "c2"})
+    with Client(gateway.url) as client:
+        changes = client.runs.changes(since=5)
+        assert [run.run_id for run in changes] == ["1"]
+        assert changes.cursor == "c1"
+        assert len([*changes]) == 1
+        assert changes.cursor == "c2"
+    targets = [sent.target for sent in gateway.requests]
+    assert "updated_after=5.0" in targets[0]
+    assert ["cursor=c1" in target for target in targets] == [False, True, True, False]
+
+
+def test_many_runs_are_watched_over_broken_connections(gateway: Gateway) -> None:
+    item = {"run_id": "1", "status": "PENDING", "updated_at": 1.0}
+    first = 'event: ready\nid: 3\ndata: {"revision":3,"ts":1.0}\n\n' + HEARTBEAT
+    gateway.answer("GET /runs/watch", text=first, content_type=SSE, missing_bytes=1)
+    told = json.dumps({"run_id": "1", "snapshot": item, "ts": 1.0})
+    gone = 'event: gone\nid: 5\ndata: {"run_id":"1","ts":2.0}\n\n'
+    second = f"event: snapshot\nid: 4\ndata: {told}\n\n{gone}"
+    gateway.answer("GET /runs/watch", text=second, content_type=SSE)
+    with Client(gateway.url) as client:
+        changes = client.runs.watch(tag="cpu")
+        kinds = [next(changes).kind for _ in range(3)]
+        changes.close()
+    assert kinds == ["ready", "snapshot", "gone"]
+    assert gateway.requests[1].headers["Last-Event-ID"] == "3"
+
+
+def test_a_worker_is_found_by_its_id_or_said_to_be_missing(gateway: Gateway) -> None:
+    worker = {"worker_id": "w", "state": "IDLE", "last_seen_at": 1.0, "last_heartbeat_at": 1.0}
+    gateway.answer("GET /workers", 200, [worker])
+    with Client(gateway.url) as client:
+        assert client.workers.get("w").state == "IDLE"
+        with pytest.raises(WorkerNotFoundError) as caught:
+            client.workers.get("x")
+    assert caught.value.err_id == "ERR-PYOCO-0020"
+
+
+def test_an_answer_of_another_shape_names_the_field(gateway: Gateway) -> None:
+    gateway.answer(GET, 200, {**RUNNING, "status": "DREAMING"})
+    with Client(gateway.url) as client, pytest.raises(UnexpectedAnswerError, match="status"):
+        client.run(RUN_ID).get()
+
+
+async def test_the_async_client_does_the_same(gateway: Gateway) -> None:
+    gateway.answer("POST /runs", hang_up=True)
+    gateway.answer("POST /runs", 200, {**ACCEPTED, "warnings": ["no worker"]})
+    gateway.answer(WATCH, text=snapshot(RUNNING, 7), content_type=SSE, missing_bytes=1)
+    gateway.answer(WATCH, text=snapshot(COMPLETED, 9), content_type=SSE)
+    async with AsyncClient(gateway.url) as client:
+        run = await client.submit("hello", idempotency_key="k")
+        assert run.warnings == ("no worker",)
+        assert [seen.status async for seen in run.watch()] == ["RUNNING", "COMPLETED"]
+        assert await run.result() == {"greet": "Hi"}
+
+
+def test_a_password_in_the_address_is_shown_to_nobody() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        free = taken.getsockname()[1]
+    with Client(f"http://somebody:geheim@127.0.0.1:{free}", deadline=0) as client:
+        with pytest.raises(GatewayUnreachableError) as caught:
+            client.health()
+        assert f"127.0.0.1:{free}" in str(caught.value)
+        assert "geheim" not in f"{caught.value} {vars(caught.value)} {client!r}"

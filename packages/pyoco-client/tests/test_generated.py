@@ -1,0 +1,88 @@
+"""`_sync` is `_async` without `await`."""
+
+import ast
+import importlib.util
+import inspect
+import io
+import tokenize
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import pyoco_client
+from pyoco_client._async import handle, operations, runs
+from pyoco_client._sync import handle as sync_handle
+from pyoco_client._sync import operations as sync_operations
+from pyoco_client._sync import runs as sync_runs
+
+PROJECT = Path(__file__).parents[1]
+WRITTEN = sorted((PROJECT / "src/pyoco_client/_async").glob("*.py"))
+
+
+def generator() -> ModuleType:
+    path = PROJECT / "tools/generate_sync.py"
+    spec = importlib.util.spec_from_file_location("generate_sync", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def comments(text: str) -> list[str]:
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return [token.string for token in tokens if token.type == tokenize.COMMENT]
+
+
+@pytest.mark.parametrize("path", WRITTEN, ids=lambda path: str(path.stem))
+def test_what_is_generated_is_what_is_written(path: Path) -> None:
+    expected = generator().as_sync(path.read_text(encoding="utf-8"))
+    generated = (path.parents[1] / "_sync" / path.name).read_text(encoding="utf-8")
+    # Shorter lines are laid out otherwise; what they say must be the same.
+    assert ast.dump(ast.parse(generated)) == ast.dump(ast.parse(expected))
+    assert comments(generated) == comments(expected)
+
+
+def test_nothing_else_is_there() -> None:
+    names = {path.name for path in (PROJECT / "src/pyoco_client/_sync").glob("*.py")}
+    assert names == {path.name for path in WRITTEN}
+
+
+@pytest.mark.parametrize(
+    ("written", "generated"),
+    [
+        (pyoco_client.AsyncClient, pyoco_client.Client),
+        (handle.AsyncRunHandle, sync_handle.RunHandle),
+        (runs.AsyncRuns, sync_runs.Runs),
+        (runs.AsyncRunChanges, sync_runs.RunChanges),
+        (operations.AsyncWorkers, sync_operations.Workers),
+        (operations.AsyncQueues, sync_operations.Queues),
+        (operations.AsyncDeadLetters, sync_operations.DeadLetters),
+    ],
+)
+def test_both_take_the_same_arguments(written: type, generated: type) -> None:
+    ours, theirs = public(written), public(generated)
+    assert {name.replace("aclose", "close") for name in ours} == set(theirs)
+    for name, function in ours.items():
+        other = theirs[name.replace("aclose", "close")]
+        assert parameters(function) == parameters(other), name
+        assert not inspect.iscoroutinefunction(other)
+        assert not inspect.isasyncgenfunction(other)
+
+
+def public(kind: type) -> dict[str, object]:
+    return {
+        name: member
+        for name, member in inspect.getmembers(kind)
+        if not name.startswith("_") or name == "__init__"
+    }
+
+
+def parameters(member: object) -> list[tuple[str, object, object]]:
+    if not inspect.isfunction(member):
+        return []
+    return [
+        (each.name, each.kind, each.default)
+        for each in inspect.signature(member).parameters.values()
+    ]
