@@ -5,6 +5,7 @@ Arguments after `--` go on to the task: `nox -s tests-3.12 -- gateway -k submit`
 
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -44,6 +45,9 @@ IMPORT_NAMES = {
     "pyoco": "pyoco",
 }
 
+# A client that users have; the gateway must suit it.
+EARLIER_RELEASE = "pyoco-server==0.5.1"
+EARLIER_PYTHONS = ("python3.12", "python3.13")
 
 # Tests wait more than they compute; each has a broker, ports and files of its own.
 SIDE_BY_SIDE = ("-n", str((os.cpu_count() or 1) + 1))
@@ -66,21 +70,24 @@ MAIN_PYTHON = None if IS_KNOWN_ENOUGH else SUPPORTED[0]
 
 @nox.session(python=MAIN_PYTHON)
 def lint(session: nox.Session) -> None:
-    """Check style, formatting and import contracts, and that the contracts can break."""
+    """Check style, formatting, import contracts and rules on secrets, and that rules can break."""
     session.install(*nox.project.dependency_groups(PROJECT, "lint"))
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     sources = os.pathsep.join(str(FOLDERS[name] / "src") for name in PACKAGES)
     session.run("lint-imports", env={"PYTHONPATH": sources})
+    ours = [*(str(folder / "src") for folder in FOLDERS.values()), "tools"]
+    session.run("python", "tools/code_rules.py", *ours)
+    session.run("bandit", "--quiet", "--recursive", "-c", "pyproject.toml", *ours, "benchmarks")
     session.run("pytest", "tests-tooling")
 
 
 @nox.session(python=MAIN_PYTHON, requires=["build"])
 def types(session: nox.Session) -> None:
-    """Check all types with mypy --strict: packages, testkit, tests, benchmarks, this file."""
+    """Check all types with mypy --strict: packages, testkit, tests, benchmarks, tools and this."""
     install_wheels(session, "types")
     sources = [folder / "src" for folder in FOLDERS.values()]
-    session.run("mypy", "--strict", *map(str, sources), "noxfile.py")
+    session.run("mypy", "--strict", *map(str, sources), "noxfile.py", "tools")
     # One by one: each has a conftest.py and a test_settings.py of its own.
     for folder in (*(folder / "tests" for folder in FOLDERS.values()), *ROOT.glob("tests-*")):
         session.run("mypy", "--strict", str(folder))
@@ -111,7 +118,9 @@ def lowest(session: nox.Session) -> None:
 def e2e(session: nox.Session) -> None:
     """Test whole stacks: the wheels in a clean environment, real processes, a real nats-server."""
     install_wheels(session, "e2e")
-    session.run("pytest", "tests-e2e", *SIDE_BY_SIDE, *session.posargs)
+    earlier = earlier_client(session)
+    options = [] if earlier is None else [f"--earlier-client={earlier}"]
+    session.run("pytest", "tests-e2e", *SIDE_BY_SIDE, *options, *session.posargs)
 
 
 @nox.session(python=MAIN_PYTHON, requires=["build"], reuse_venv=True)
@@ -201,6 +210,34 @@ def run_tests(session: nox.Session) -> None:
             failed.append(name)
     if failed:
         session.error(f"tests of {', '.join(failed)} failed")
+
+
+def earlier_client(session: nox.Session) -> Path | None:
+    """Return the `pyoco-client` of an earlier release, in an environment of its own.
+
+    None where there is no Python that it runs on.
+    """
+    folder = session.cache_dir.resolve() / EARLIER_RELEASE.replace("==", "-")
+    command = folder / "bin" / "pyoco-client"
+    if not command.exists():
+        interpreter = next(filter(None, map(working_python, EARLIER_PYTHONS)), None)
+        if interpreter is None:
+            session.log(f"the command of {EARLIER_RELEASE} is not tried: no Python for it is here")
+            return None
+        shutil.rmtree(folder, ignore_errors=True)
+        session.run(interpreter, "-m", "venv", str(folder), external=True)
+        pip = (str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet")
+        session.run(*pip, EARLIER_RELEASE, external=True)
+    return command
+
+
+def working_python(name: str) -> str | None:
+    """Return an interpreter on PATH that runs; version managers put others there, too."""
+    found = shutil.which(name)
+    if found is None:
+        return None
+    tried = subprocess.run([found, "-c", ""], capture_output=True, check=False)
+    return found if tried.returncode == 0 else None
 
 
 def asked_for(name: str, *, with_extras: bool) -> Iterator[Requirement]:

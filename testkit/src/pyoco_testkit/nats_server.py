@@ -29,7 +29,8 @@ class NatsServer:
     """A nats-server with JetStream on loopback; it keeps its port and its data over restarts.
 
     `sync_interval` is the server's own word: `"always"`, `"1s"`; None leaves its default.
-    `config` is further configuration text.
+    `config` is further configuration text; `config_file` takes the place of all configuration
+    but address and port.
     """
 
     def __init__(
@@ -38,12 +39,14 @@ class NatsServer:
         *,
         sync_interval: str | None = None,
         config: str = "",
+        config_file: Path | None = None,
         name: str = "nats-server",
     ) -> None:
         self._owns_directory = directory is None
         self.directory = directory or Path(tempfile.mkdtemp(prefix="pyoco-nats-"))
         self.sync_interval = sync_interval
         self._config = config
+        self._given_file = config_file
         self._name = name
         self._port: int | None = None
         self.process = ManagedProcess(name, [nats_server_binary()], self.directory)
@@ -117,6 +120,8 @@ class NatsServer:
         await self.start()
 
     def _config_file(self) -> Path:
+        if self._given_file is not None:
+            return self._given_file
         store = self.directory / "store"
         sync = f"sync_interval: {self.sync_interval}" if self.sync_interval else ""
         path = self.directory / f"{self._name}.conf"

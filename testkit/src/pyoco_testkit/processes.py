@@ -140,8 +140,11 @@ class ManagedProcess:
         self.send(signal.SIGINT)
 
     def pause(self) -> None:
-        """Freeze it (SIGSTOP): alive, connected, and deaf."""
+        """Freeze it (SIGSTOP) and return when it is: alive, connected, and deaf."""
         self.send(signal.SIGSTOP)
+        # On a busy machine one of its threads may go on for a moment, and answer.
+        while self.is_running and not _is_frozen(self.pid):
+            time.sleep(_POLL)
 
     def resume(self) -> None:
         """Let it go on after `pause`."""
@@ -227,3 +230,16 @@ def _is_alive(process: psutil.Process) -> bool:
 
 # Every process of the test that runs now; the pytest plugin empties it before each test.
 RECENT: Final[list[ManagedProcess]] = []
+
+
+def _is_frozen(pid: int) -> bool:
+    """Whether all threads of a process are stopped."""
+    threads = Path(f"/proc/{pid}/task")
+    if not threads.exists():
+        return psutil.Process(pid).status() == psutil.STATUS_STOPPED
+    try:
+        stats = [(thread / "stat").read_text() for thread in threads.iterdir()]
+    except (FileNotFoundError, ProcessLookupError):
+        # A thread has ended while we looked.
+        return False
+    return all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)

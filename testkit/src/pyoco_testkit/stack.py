@@ -100,12 +100,16 @@ class Stack:
         env: Mapping[str, str] | None = None,
         sync_interval: str | None = None,
         nats_config: str = "",
+        nats_config_file: Path | None = None,
     ) -> None:
         self._owns_directory = directory is None
         self.directory = directory or Path(tempfile.mkdtemp(prefix="pyoco-stack-"))
         self.env = dict(env or {})
         self.nats = NatsServer(
-            self.directory / "nats", sync_interval=sync_interval, config=nats_config
+            self.directory / "nats",
+            sync_interval=sync_interval,
+            config=nats_config,
+            config_file=nats_config_file,
         )
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
@@ -148,7 +152,8 @@ class Stack:
             command = [
                 *(str(command_path("pyoco-server")), "up"),
                 *("--host", "127.0.0.1", "--port", str(self.port)),
-                *("--log-level", "info", "--nats-url", self.nats.url),
+                *("--log-level", self.env.get("PYOCO_LOG_LEVEL", "info")),
+                *("--nats-url", self.nats.url),
             ]
             self._gateway = ManagedProcess("gateway", command, self.directory / "gateway", self.env)
             self._exits.push_async_exit(self._gateway)

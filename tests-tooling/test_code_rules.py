@@ -1,0 +1,146 @@
+"""Each rule of our own finds what it is for, and the tree keeps them all."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SCRIPT = ROOT / "tools" / "code_rules.py"
+SOURCES = [*ROOT.glob("packages/*/src"), ROOT / "testkit" / "src", ROOT / "tools"]
+
+BROKEN = {
+    "no-eval": [
+        "eval('1')",
+        "exec(text)",
+        "list(map(eval, texts))",
+        "import builtins\nbuiltins.exec(text)",
+    ],
+    "no-yaml-load": [
+        "import yaml\nyaml.load(text, Loader=yaml.SafeLoader)",
+        "import yaml\nyaml.unsafe_load(text)",
+        "from yaml import full_load",
+    ],
+    "no-pickle": [
+        "import pickle",
+        "import os, marshal",
+        "from pickle import loads",
+        "from dill.source import getsource",
+    ],
+    "no-blind-put": [
+        "await kv.put('key', b'value')",
+        "await self._auth_bucket.put('key', b'value')",
+        "kv = await js.key_value('pyoco_runs')",
+        "await js.create_key_value(bucket='pyoco_runs')",
+        "await client.publish(subjects.kv_key('pyoco_runs', run_id), data)",
+        "await ask(client, names.run(run_id), data)",
+    ],
+    "no-plain-compare": [
+        "secret == given",
+        "given != record.secret_hash",
+        "pepper.get_secret_value() == other",
+        "token.encode() == other",
+        "headers['api_key'] == wanted",
+        "settings.auth_pepper != former",
+        "0 < a == api_key",
+        "signature == signed(job)",
+        "password == 'x'",
+    ],
+}
+KEPT = [
+    "evaluate('1')",
+    "model.eval()",
+    "import yaml\nyaml.safe_load(text)",
+    "import json\njson.load(file)",
+    "await box.put(letter)",
+    "await bucket.replace(key, data, revision)",
+    "subjects.kv_key(bucket, '>')",
+    "hmac.compare_digest(secret, given)",
+    "record.key_id == key_id",
+    "record.pepper_id != other",
+    "secret is None",
+    "len(secret) == 43",
+    "row.tokens_count == 3",
+    "monkey == donkey",
+]
+
+
+@pytest.fixture(scope="module")
+def rules() -> ModuleType:
+    """Give the script, which is no part of a package."""
+    spec = importlib.util.spec_from_file_location("code_rules", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["code_rules"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("rule", "source"), [(rule, source) for rule, sources in BROKEN.items() for source in sources]
+)
+def test_a_rule_finds_what_it_is_for(rules: ModuleType, rule: str, source: str) -> None:
+    found = list(rules.findings_in(f"async def f():\n    {source.replace(chr(10), '; ')}", "m.py"))
+
+    assert {finding.rule for finding in found} == {rule}
+    assert all((finding.path, finding.line) == ("m.py", 2) for finding in found)
+
+
+def test_every_rule_was_seen_to_find_something(rules: ModuleType) -> None:
+    assert set(BROKEN) == set(rules.RULES)
+
+
+@pytest.mark.parametrize("source", KEPT)
+def test_what_only_looks_like_it_is_no_finding(rules: ModuleType, source: str) -> None:
+    source = f"async def f():\n    {source.replace(chr(10), '; ')}"
+
+    assert list(rules.findings_in(source, "m.py")) == []
+
+
+def test_an_exception_holds_for_its_place_alone(rules: ModuleType) -> None:
+    source = "given == request_hash"
+
+    assert not list(rules.findings_in(source, "x/pyoco_gateway/use_cases/submit_run.py"))
+    assert list(rules.findings_in(source, "x/pyoco_gateway/use_cases/cancel_run.py"))
+
+
+def test_no_exception_outlives_what_it_excepts(
+    rules: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    excepted = dict(rules.EXCEPTIONS)
+    monkeypatch.setattr(rules, "EXCEPTIONS", {})
+    found = [
+        (path.as_posix(), finding.rule, finding.what.partition(";")[0])
+        for folder in SOURCES
+        for path in folder.rglob("*.py")
+        for finding in rules.findings_in(path.read_text(encoding="utf-8"), path.as_posix())
+    ]
+
+    for end, rule, name in excepted:
+        assert [True for path, *what in found if path.endswith(end) and what == [rule, name]]
+
+
+def test_the_tree_keeps_all_rules() -> None:
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), *map(str, SOURCES)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_broken_rule_ends_with_1_and_the_place(tmp_path: Path) -> None:
+    (tmp_path / "planted.py").write_text("import os\nimport pickle\n", encoding="utf-8")
+
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), str(tmp_path)], capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"{(tmp_path / 'planted.py').as_posix()}:2: no-pickle: pickle;")
