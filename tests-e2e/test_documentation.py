@@ -21,6 +21,9 @@ STORY_TIMEOUT: Final = 90.0
 WITH_A_DEV_SERVER: Final = [
     "README.md",
     "README.ja.md",
+    "docs/cli-doctor.md",
+    "docs/cli.md",
+    "docs/client.md",
     "docs/http-api.md",
     "packages/pyoco-client/README.md",
 ]
@@ -72,6 +75,8 @@ async def tell(document: str, folder: Path, ports: Ports) -> None:
         "PATH": f"{sysconfig.get_path('scripts')}:{clean_environment()['PATH']}",
         "PYOCO_SERVER": f"http://127.0.0.1:{ports.http}",
         "PYOCO_NATS_URL": f"nats://127.0.0.1:{ports.nats}",
+        # Not the reader's own.
+        "PYOCO_CONFIG": str(folder / "contexts.toml"),
     }
     async with AsyncExitStack() as terminals:
         for block in (each for each in blocks if each.kind == "background"):
@@ -110,6 +115,11 @@ async def test_the_examples_do_what_the_document_says(document: str, tmp_path: P
 @pytest.mark.timeout(150)
 async def test_the_quickstart_leads_from_nothing_to_a_flow_of_ones_own(tmp_path: Path) -> None:
     await tell("docs/quickstart.md", tmp_path / "reader", Ports())
+
+
+@pytest.mark.timeout(150)
+async def test_the_page_on_security_leads_from_no_key_to_a_revoked_one(tmp_path: Path) -> None:
+    await tell("docs/security.md", tmp_path / "reader", Ports())
 
 
 async def test_the_page_of_the_http_api_lists_the_routes_there_are(stack: Stack) -> None:

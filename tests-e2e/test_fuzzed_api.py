@@ -12,12 +12,14 @@ import pytest
 
 from pyoco_testkit.environment import clean_environment, command_path
 from pyoco_testkit.eventually import eventually
+from pyoco_testkit.keyed_stack import KeyedStack
 from pyoco_testkit.stack import Stack
 
 HERE: Final = Path(__file__).parent
 SEED: Final = 20261117
 LETTERS: Final = 10
 EXAMPLES: Final = 20
+KEYED_EXAMPLES: Final = 10
 # Streams take a second to end, and there would be a hundred of them.
 STREAM_EXAMPLES: Final = 5
 TO_THE_END: Final = 1000
@@ -62,8 +64,28 @@ async def test_no_answer_is_a_crash_or_comes_as_a_surprise(
     assert "request crashed" not in stack.gateway.log(), report
 
 
+@pytest.mark.timeout(180)
+async def test_nor_is_any_where_keys_are_asked_for(flows: str, tmp_path: Path) -> None:
+    """Fewer examples: what a route does with a body does not depend on who sent it."""
+    # Each operation is tried without a key and with wrong ones too, far more often than anybody is.
+    async with KeyedStack(env={"PYOCO_AUTH_FAILURES_PER_MIN": "0"}) as stack:
+        config = tmp_path / "keyed.toml"
+        config.write_text("max-stream-events = 1\n", encoding="utf-8")
+        async with stack.worker(flows=flows):
+            for _ in range(LETTERS):
+                await stack.client.submit("no-such-flow")
+            await eventually(lambda: stack.messages("PYOCO_DLQ"), LETTERS)
+            key = stack.client.http.headers["X-API-Key"]
+            options = ["--max-examples", str(KEYED_EXAMPLES), "--phases", "fuzzing"]
+            options += ["--header", f"X-API-Key: {key}"]
+            tried = await schemathesis(stack.url, config, options, key=key)
+        report = tried.stdout.decode(errors="replace")
+        assert tried.returncode == 0, report
+        assert "request crashed" not in stack.gateway.log(), report
+
+
 async def schemathesis(
-    url: str, config: Path, options: Sequence[str]
+    url: str, config: Path, options: Sequence[str], *, key: str = ""
 ) -> subprocess.CompletedProcess[bytes]:
     """Return how it went: all checks over what is described at the URL."""
     return await anyio.run_process(
@@ -77,6 +99,7 @@ async def schemathesis(
             **clean_environment(),
             "PYTHONPATH": str(HERE),
             "SCHEMATHESIS_HOOKS": "fuzzing_hooks",
+            "FUZZING_API_KEY": key,
         },
         stderr=subprocess.STDOUT,
         check=False,

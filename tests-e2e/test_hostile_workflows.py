@@ -1,15 +1,12 @@
 """What no honest author would send: each is told no within a second, and nobody else notices."""
 
-import http.client
 import json
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import anyio
 import httpx
 
+from pyoco_testkit.neighbour import neighbour
 from pyoco_testkit.stack import Stack
 
 # The bounds that the product promises.
@@ -116,41 +113,6 @@ CORPUS: dict[str, bytes] = {
 }
 
 
-class Neighbour(threading.Thread):
-    """Another client, which asks again and again whether the gateway serves."""
-
-    def __init__(self, port: int) -> None:
-        super().__init__(daemon=True)
-        self._port = port
-        self._stopped = threading.Event()
-        self.took: list[float] = []
-
-    def run(self) -> None:
-        """Ask until stopped."""
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
-        while not self._stopped.wait(0.01):
-            began = time.perf_counter()
-            connection.request("GET", "/health")
-            assert connection.getresponse().read()
-            self.took.append(time.perf_counter() - began)
-        connection.close()
-
-    def stop(self) -> None:
-        """Have it asked for the last time."""
-        self._stopped.set()
-        self.join()
-
-
-@contextmanager
-def neighbour(stack: Stack) -> Iterator[Neighbour]:
-    client = Neighbour(stack.port)
-    client.start()
-    try:
-        yield client
-    finally:
-        client.stop()
-
-
 async def test_a_hostile_file_is_told_no_within_a_second_and_nobody_else_waits(
     stack: Stack,
 ) -> None:
@@ -158,7 +120,7 @@ async def test_a_hostile_file_is_told_no_within_a_second_and_nobody_else_waits(
     async with httpx.AsyncClient(base_url=stack.url, timeout=30, trust_env=False) as http:
         # The first file of all loads the engine's language.
         await http.post("/runs/yaml/validate", files={"workflow": b"a: 1"})
-        with neighbour(stack) as other:
+        with neighbour(stack.port) as other:
             for name, file in CORPUS.items():
                 for path in ("/runs/yaml", "/runs/yaml/validate"):
                     data = {"flow_name": "x"} if path == "/runs/yaml" else {}
@@ -196,7 +158,7 @@ async def test_many_hostile_callers_at_once_leave_the_gateway_serving(stack: Sta
                 answer = await http.post("/runs/yaml/validate", files={"workflow": file})
                 assert answer.json()["valid"] is False
 
-        with neighbour(stack) as other:
+        with neighbour(stack.port) as other:
             async with anyio.create_task_group() as tasks:
                 for _ in range(10):
                     tasks.start_soon(attack)

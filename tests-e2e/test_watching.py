@@ -51,7 +51,7 @@ class Watcher(asyncio.Protocol):
 
 
 def request(run_id: str) -> bytes:
-    head = f"GET /runs/{run_id}/watch HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    head = f"GET /runs/{run_id}/watch HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     return head.encode()
 
 

@@ -156,4 +156,5 @@ STORIES: dict[str, tuple[Callable[..., object], ...]] = {
     "talk": (talk, greet),
     "chatter": (chatter,),
     "日本語のフロー": (greet, shout),
+    "日次売上レポートの作成と配信": (greet, talk, shout),
 }

@@ -1,0 +1,48 @@
+"""Sends one request many times over a few connections, and prints how it was answered.
+
+A process of its own: what it costs to send must not be taken for what it costs to answer.
+"""
+
+import json
+import re
+import selectors
+import socket
+import sys
+from collections import Counter
+from typing import Final
+
+_STATUS: Final = re.compile(rb"HTTP/1\.1 (\d{3}) ")
+_MAX_ANSWER: Final = 65_536
+
+
+def flood(host: str, port: int, headers: str, *, times: int, connections: int) -> Counter[str]:
+    """Return how often each status was the answer; each connection waits for its answers."""
+    request = f"GET /runs HTTP/1.1\r\nHost: {host}:{port}\r\n{headers}\r\n\r\n".encode()
+    answered: Counter[str] = Counter()
+    sent = 0
+    with selectors.DefaultSelector() as selector:
+        for _ in range(connections):
+            peer = socket.create_connection((host, port))
+            peer.sendall(request)
+            sent += 1
+            selector.register(peer, selectors.EVENT_READ)
+        while answered.total() < times:
+            for ready, _ in selector.select(timeout=30):
+                assert isinstance(ready.fileobj, socket.socket)
+                peer = ready.fileobj
+                # An answer is far smaller than what one look takes in.
+                for status in _STATUS.findall(peer.recv(_MAX_ANSWER)):
+                    answered[status.decode()] += 1
+                    if sent < times:
+                        peer.sendall(request)
+                        sent += 1
+        for key in list(selector.get_map().values()):
+            assert isinstance(key.fileobj, socket.socket)
+            key.fileobj.close()
+    return answered
+
+
+if __name__ == "__main__":
+    _, _host, _port, _headers, _times, _connections = sys.argv
+    counted = flood(_host, int(_port), _headers, times=int(_times), connections=int(_connections))
+    sys.stdout.write(json.dumps(counted))

@@ -1,0 +1,152 @@
+"""Every example that the help of `pyoco-client` shows does what it is there for."""
+
+import io
+import shlex
+import sys
+from collections.abc import AsyncGenerator, Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+import anyio
+import click
+import pytest
+
+from pyoco_client.cli.command import client, main
+from pyoco_client.cli.examples import RUN_ID, examples_of
+from pyoco_testkit.commands import run
+from pyoco_testkit.environment import clean_environment, command_path
+from pyoco_testkit.eventually import eventually
+from pyoco_testkit.stack import Stack, flows_at
+
+FLOW_FILE: Final = """
+flow:
+  graph: choose_name >> greet
+tasks:
+  choose_name: {callable: "flows:choose_name"}
+  greet: {callable: "flows:greet"}
+"""
+CONTEXTS: Final = 'current = "local"\n[contexts.local]\nserver = "http://127.0.0.1:8000"\n'
+
+
+def all_examples() -> Iterator[str]:
+    """Yield each example once, of all commands and of those below them."""
+
+    def within(command: click.Command, context: click.Context) -> Iterator[str]:
+        yield from examples_of(command)
+        if isinstance(command, click.Group):
+            for name in command.list_commands(context):
+                below = command.get_command(context, name)
+                assert below is not None
+                yield from within(below, click.Context(below, info_name=name, parent=context))
+
+    yield from dict.fromkeys(within(client, click.Context(client, info_name="pyoco-client")))
+
+
+def demo_flows() -> str:
+    spec = find_spec("pyoco_gateway")
+    assert spec is not None
+    assert spec.origin is not None
+    return flows_at(Path(spec.origin).parent / "demo" / "flows.py")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A server with a worker, and runs to put into examples."""
+
+    stack: Stack
+
+    async def filled_in(self, example: str) -> str:
+        """Return an example with ids of this place instead of made-up ones."""
+        line = example.replace("http://127.0.0.1:8000", self.stack.url)
+        if RUN_ID in line:
+            line = line.replace(RUN_ID, await self._run_for(line))
+        if line.startswith("pyoco-client dlq ") and line.endswith(" 1"):
+            line = f"{line[:-1]}{await self._letter()}"
+        return line
+
+    async def _run_for(self, line: str) -> str:
+        if " cancel " in line:
+            return await self.stack.client.submit("countdown", params={"seconds": 600})
+        run_id = await self.stack.client.submit("hello", params={"name": "世界"})
+        await self.stack.client.wait(run_id)
+        return run_id
+
+    async def _letter(self) -> int:
+        run_id = await self.stack.client.submit("broken")
+
+        async def sequences() -> list[int]:
+            answer = await self.stack.client.http.get("/dlq", params={"run_id": run_id})
+            return [item["seq"] for item in answer.json()["items"]]
+
+        return (await eventually(sequences, bool))[0]
+
+
+@pytest.fixture(scope="module")
+async def place(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Place]:
+    async with (
+        Stack(tmp_path_factory.mktemp("examples")) as stack,
+        stack.worker(flows=demo_flows(), worker_id="worker-1", concurrency=2),
+    ):
+        # One that waits, so that lists of those that do have something to show.
+        await stack.client.submit("hello", tag="nobody")
+        yield Place(stack)
+
+
+@pytest.fixture
+def directory(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give the directory of a reader who has the files that examples name."""
+    (tmp_path / "params.yaml").write_text("name: 太郎\n", encoding="utf-8")
+    (tmp_path / "flow.yaml").write_text(FLOW_FILE, encoding="utf-8")
+    (tmp_path / "contexts.toml").write_text(CONTEXTS, encoding="utf-8")
+    for name, value in environment_of(place, tmp_path).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def environment_of(place: Place, directory: Path) -> dict[str, str]:
+    return {
+        "PYOCO_SERVER": place.stack.url,
+        "PYOCO_CONFIG": str(directory / "contexts.toml"),
+        # What opens a page for those who have no browser.
+        "BROWSER": "true",
+        "PATH": f"{command_path('pyoco-client').parent}:{clean_environment()['PATH']}",
+    }
+
+
+@pytest.mark.parametrize("example", [line for line in all_examples() if "|" not in line])
+async def test_an_example_works(
+    example: str,
+    place: Place,
+    directory: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a-key\n")))
+    program, *arguments = shlex.split(await place.filled_in(example))
+    assert program == "pyoco-client"
+    code = await anyio.to_thread.run_sync(main, arguments)
+    printed = capsys.readouterr()
+    assert code == 0, printed.err
+    assert printed.out or printed.err
+
+
+@pytest.mark.parametrize("example", [line for line in all_examples() if "|" in line])
+async def test_an_example_with_a_pipe_works(example: str, place: Place, directory: Path) -> None:
+    line = await place.filled_in(example)
+    done = await run(
+        ["/bin/bash", "-o", "pipefail", "-c", line],
+        directory=directory,
+        env=environment_of(place, directory),
+    )
+    assert done.code == 0, done.err
+    assert "Traceback" not in done.err
+
+
+def test_every_command_shows_an_example_of_itself() -> None:
+    lines = list(all_examples())
+    context = click.Context(client, info_name="pyoco-client")
+    for name in client.list_commands(context):
+        assert any(name in shlex.split(line) for line in lines), name

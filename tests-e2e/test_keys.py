@@ -1,0 +1,65 @@
+"""The life of a key, from its issue to its end, with a gateway that is never restarted."""
+
+import time
+from typing import Final
+
+import anyio
+import httpx
+
+from pyoco_testkit.eventually import eventually
+from pyoco_testkit.keyed_stack import KeyedStack
+
+# What the gateway promises, from the revocation on.
+PROMISED_SEC: Final = 2.0
+
+
+async def test_a_key_is_issued_rotated_and_revoked_and_its_open_watch_ends(flows: str) -> None:
+    async with KeyedStack() as stack, stack.worker(flows=flows):
+        key = await stack.issue_key("runs:read", "runs:write")
+        key_id = key.split("_")[1]
+        async with holder_of(key, stack.url) as former:
+            await eventually(lambda: status(former, "/runs"), httpx.codes.OK)
+            run_id = await submitted(former)
+            successor = await stack.admin(
+                *("api-key", "rotate", "--key-id", key_id, "--overlap", "1h")
+            )
+            async with (
+                holder_of(successor, stack.url) as latter,
+                former.stream("GET", f"/runs/{run_id}/watch") as watch,
+            ):
+                events = watch.aiter_lines()
+                assert await anext(events) == "event: snapshot"
+                # While they overlap, both open the same.
+                await eventually(lambda: status(latter, f"/runs/{run_id}"), httpx.codes.OK)
+                assert await status(former, f"/runs/{run_id}") == httpx.codes.OK
+
+                await stack.admin("api-key", "revoke", "--key-id", key_id)
+                since = time.monotonic()
+                with anyio.fail_after(10):
+                    rest = [line async for line in events if line]
+                assert time.monotonic() - since < PROMISED_SEC
+                assert '"reason":"api_key_invalid"' in rest[-1]
+                assert await status(former, f"/runs/{run_id}") == httpx.codes.FORBIDDEN
+                assert await status(latter, f"/runs/{run_id}") == httpx.codes.OK
+                assert (await latter.post(f"/runs/{run_id}/cancel")).is_success
+        log = stack.gateway.log()
+        assert "ERR-PYOCO-0015" in log
+        assert key not in log
+        assert successor not in log
+
+
+def holder_of(key: str, url: str) -> httpx.AsyncClient:
+    headers = {"Authorization": f"Bearer {key}"}
+    return httpx.AsyncClient(base_url=url, headers=headers, timeout=20, trust_env=False)
+
+
+async def status(http: httpx.AsyncClient, path: str) -> int:
+    return (await http.get(path)).status_code
+
+
+async def submitted(http: httpx.AsyncClient) -> str:
+    """Return the id of a run that goes on for as long as the story."""
+    body = {"flow_name": "nap", "params": {"seconds": 60}}
+    answer = await http.post("/runs", json=body)
+    assert answer.is_success, answer.text
+    return str(answer.json()["run_id"])

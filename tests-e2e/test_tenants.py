@@ -1,0 +1,75 @@
+"""Two companies on one fleet: whose a run is stays so from its submission to its redrive."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from pyoco_testkit.eventually import eventually
+from pyoco_testkit.keyed_stack import KeyedStack
+from pyoco_testkit.stack import StackClient
+
+
+@asynccontextmanager
+async def tenant(stack: KeyedStack, name: str) -> AsyncGenerator[StackClient]:
+    """The HTTP API as one of the companies sees it."""
+    client = StackClient(stack.url)
+    client.http.headers["X-API-Key"] = await stack.issue_key("admin", tenant=name)
+    async with client.http:
+        await eventually(lambda: status_of(client, "/runs"), httpx.codes.OK)
+        yield client
+
+
+async def status_of(client: StackClient, path: str) -> int:
+    return (await client.http.get(path)).status_code
+
+
+async def letters(client: StackClient) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = (await client.http.get("/dlq")).json()["items"]
+    return items
+
+
+async def test_what_a_worker_does_for_one_is_not_there_for_another(
+    tmp_path: Path, flows: str
+) -> None:
+    """S2, I15: claimed, run, failed, redriven and given up, each is the tenant's it was."""
+    needs, ledger = tmp_path / "needs.txt", tmp_path / "ledger.txt"
+    params = {"needs": str(needs), "ledger": str(ledger)}
+    async with KeyedStack() as stack, tenant(stack, "globex") as globex:
+        acme = stack.client
+        async with stack.worker(flows=flows):
+            greeted = await acme.submit("greet", params={"name": "acme"})
+            assert (await acme.wait(greeted))["status"] == "COMPLETED"
+            failed = await acme.submit("fragile", params=params)
+            assert (await acme.wait(failed))["status"] == "FAILED"
+            (letter,) = await eventually(lambda: letters(acme), lambda them: len(them) == 1)
+            # A job that cannot be read, of a run that waits: its letter is its tenant's too.
+            malformed = await acme.submit("greet", tag="nobody")
+            await stack.queue("default", b'{"run_id": "%s"}' % malformed.encode())
+            (mended, _) = await eventually(lambda: letters(acme), lambda them: len(them) == 2)
+            assert (mended["run_id"], mended["reason"]) == (malformed, "invalid_job")
+
+            for path in (
+                f"/runs/{greeted}",
+                f"/runs/{failed}/tasks",
+                f"/runs/{greeted}/logs",
+                f"/dlq/{letter['seq']}",
+            ):
+                assert await status_of(acme, path) == 200
+                assert await status_of(globex, path) == 404
+            assert await letters(globex) == []
+            assert (await globex.http.post(f"/dlq/{letter['seq']}/redrive")).status_code == 404
+
+            needs.write_text("stock", encoding="utf-8")
+            redriven = await acme.http.post(f"/dlq/{letter['seq']}/redrive")
+            again = await acme.wait(redriven.json()["new_run_id"])
+            assert (again["status"], again["tenant_id"]) == ("COMPLETED", "acme")
+        assert (await globex.http.get("/runs")).json() == []
+        runs = {run["run_id"] for run in (await acme.http.get("/runs")).json()}
+        assert runs == {greeted, failed, malformed, again["run_id"]}
+        shown = await globex.http.get("/workers", params={"scope": "all"})
+        assert not any(run_id in shown.text for run_id in runs)
+        named = await acme.http.get("/workers", params={"scope": "all"})
+        assert any(run_id in named.text for run_id in runs)
