@@ -186,6 +186,7 @@ def test_the_file_is_where_the_desktop_keeps_such_files(
 
 def test_keys_are_shown_nowhere(file: Path) -> None:
     assert "prod-key" not in repr(settled(file))
+    assert "s3cret" not in repr(settled(file, PYOCO_SERVER="http://me:s3cret@gateway"))
     assert "prod-key" not in repr(read_contexts(file))
 
 

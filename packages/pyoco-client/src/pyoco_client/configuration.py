@@ -19,6 +19,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from pyoco_client import environment
+from pyoco_client.addresses import shown_address
 from pyoco_client.errors import ConfigurationError
 
 DEFAULT_SERVER: Final = "http://127.0.0.1:8000"
@@ -105,6 +106,11 @@ class Settings:
     lang: str | None
     context: str | None
     sources: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        # A password may stand in the address.
+        address = shown_address(self.server)
+        return f"Settings(server={address!r}, context={self.context!r}, lang={self.lang!r})"
 
 
 def settings_of(

@@ -58,6 +58,15 @@ def two_runs(gateway: Gateway) -> None:
 
 
 @pytest.mark.usefixtures("two_runs")
+def test_runs_that_outlast_the_wait_are_not_called_cancelled(gateway: Gateway, call: Call) -> None:
+    for run_id in (ONE, TWO):
+        gateway.answer(f"GET /runs/{run_id}", 200, run(run_id, "CANCELLING"))
+    done = call("cancel", "--flow", "hel*", "--yes", "--wait", "--timeout-sec", "0.2")
+    assert done.code == 1
+    assert done.err.endswith("0 runs cancelled\n2 runs not over yet\n")
+
+
+@pytest.mark.usefixtures("two_runs")
 def test_all_that_match_are_cancelled_on_every_page(gateway: Gateway, call: Call) -> None:
     done = call("cancel", "--flow", "hel*", "--tag", "cpu", "--yes")
     assert (done.code, done.err) == (0, "2 runs cancelled\n")

@@ -86,6 +86,12 @@ def test_only_changes_after_a_time_are_told(call: Call) -> None:
     assert [json.loads(line)["status"] for line in done.out.splitlines()] == ["CANCELLED"]
 
 
+def test_a_time_that_is_none_is_refused(call: Call) -> None:
+    done = call("watch", RUN_ID, "--since", "nan")
+    assert done.code == 1
+    assert "nan is not" in done.err
+
+
 @pytest.mark.usefixtures("story")
 def test_the_exit_status_is_that_of_the_run_where_it_is_asked_for(call: Call) -> None:
     assert call("watch", RUN_ID).code == 0

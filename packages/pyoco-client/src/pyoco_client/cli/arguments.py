@@ -47,6 +47,7 @@ class _Seconds(click.FloatRange):
 
 
 POSITIVE_SECONDS: Final = _Seconds(min=0, min_open=True)
+UNIX_SECONDS: Final = _Seconds(min=0)
 
 
 def refuse_what_is_no_text(words: Sequence[str]) -> None:

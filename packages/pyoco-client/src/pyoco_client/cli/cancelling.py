@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _NOT_OVER: Final = ("PENDING", "RUNNING", "CANCELLING")
 _ENDED_OTHERWISE: Final = frozenset({"COMPLETED", "FAILED"})
+_ASKED_TO_END: Final = "CANCELLING"
 _BULK_EXAMPLE: Final = "pyoco-client cancel --status PENDING --flow 'hel*' --yes"
 
 
@@ -96,7 +97,7 @@ def cancel(
         print_record(cancelled[0], form, RUN)
     else:
         print_records(cancelled, form, RUNS)
-        _print_summary(cancelled)
+        _print_summary(cancelled, waited=wait)
     return code
 
 
@@ -146,9 +147,13 @@ def _cancel_all(
     return code, [run.as_dict() for run in runs.values()]
 
 
-def _print_summary(runs: list[dict[str, Any]]) -> None:
+def _print_summary(runs: list[dict[str, Any]], *, waited: bool) -> None:
     left_alone = sum(run["status"] in _ENDED_OTHERWISE for run in runs)
-    print_note(f"{_counted(len(runs) - left_alone)} cancelled")
+    # Without waiting a cancel that is recorded is all there is to tell.
+    going_on = sum(waited and run["status"] == _ASKED_TO_END for run in runs)
+    print_note(f"{_counted(len(runs) - left_alone - going_on)} cancelled")
+    if going_on:
+        print_note(f"{_counted(going_on)} not over yet")
     if left_alone:
         print_note(f"{_counted(left_alone)} had ended already")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from pyoco_client.cli.arguments import POSITIVE_SECONDS, one_run
+from pyoco_client.cli.arguments import POSITIVE_SECONDS, UNIX_SECONDS, one_run
 from pyoco_client.cli.connection import EXIT_FAILED, EXIT_OK, Connection, pass_connection
 from pyoco_client.cli.examples import RUN_ID, examples
 from pyoco_client.cli.layouts import moment, progress
@@ -36,7 +36,7 @@ WATCH_FORMS: Final = (Form.JSON, Form.STATUS, Form.WIDE, Form.JSONL, Form.NAME)
 )
 @one_run
 @click.option("--records", is_flag=True, help="Include what is recorded of each task.")
-@click.option("--since", type=float, help="Only changes after this time; unix seconds.")
+@click.option("--since", type=UNIX_SECONDS, help="Only changes after this time; unix seconds.")
 @click.option("--timeout-sec", type=POSITIVE_SECONDS, help="Stop watching after this long.")
 @click.option(
     "--max-events",

@@ -161,10 +161,12 @@ def test_queues_that_nobody_serves_or_that_are_slow_are_warnings() -> None:
         queue("cpu", 5, 2, 900),
         queue("fast", 5, 2, 1),
         queue("none", 0, 0),
+        queue("one", 1, 0, 125),
     ]
     found = findings(DETAILS, queues=answer(queues))[4:]
     assert [each.message for each in found] == [
         "3 runs with tag gpu wait and no worker takes them, the first for 2m05s",
+        "1 run with tag one waits and no worker takes it, the first for 2m05s",
         "5 runs with tag cpu wait, the first for 15m00s; 0 slots are free",
     ]
     assert found[0].next_step == "Start a worker for them: pyoco-worker --tags gpu"

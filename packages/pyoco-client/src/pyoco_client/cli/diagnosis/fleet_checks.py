@@ -165,8 +165,8 @@ def _queues(seen: Seen | None) -> Iterator[Finding]:
     for queue in alone[:_NAMED]:
         yield warning(
             "queues",
-            f"{queue.get('pending')} runs with tag {queue.get('tag')} wait and no worker takes"
-            f" them{_age(queue)}",
+            f"{_waiting(queue)} and no worker takes"
+            f" {'it' if _count(queue, 'pending') == 1 else 'them'}{_age(queue)}",
             f"Start a worker for them: pyoco-worker --tags {queue.get('tag')}",
         )
     slow = [
@@ -179,14 +179,19 @@ def _queues(seen: Seen | None) -> Iterator[Finding]:
     for queue in slow[:_NAMED]:
         yield warning(
             "queues",
-            f"{queue.get('pending')} runs with tag {queue.get('tag')} wait{_age(queue)};"
-            f" {queue.get('free_slots')} slots are free",
+            f"{_waiting(queue)}{_age(queue)}; {queue.get('free_slots')} slots are free",
             "Start more workers with this tag, or raise --concurrency of those there are.",
         )
     if not alone and not slow:
         waiting = sum(_count(each, "pending") for each in queues)
         working = sum(_count(each, "in_flight") for each in queues)
         yield fine("queues", f"{waiting} runs wait, {working} are at work")
+
+
+def _waiting(queue: Mapping[str, Any]) -> str:
+    if (pending := _count(queue, "pending")) == 1:
+        return f"1 run with tag {queue.get('tag')} waits"
+    return f"{pending} runs with tag {queue.get('tag')} wait"
 
 
 def _age(queue: Mapping[str, Any]) -> str:
