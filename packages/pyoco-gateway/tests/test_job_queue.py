@@ -11,8 +11,10 @@ from pyoco_protocol.dead_letters import DeadLetter
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.dead_letter_box import DeadLetterBox
 from pyoco_protocol.jetstream.run_store import RunStore
-from pyoco_protocol.job_signing import SIGNATURE_HEADER, JobVerifier, key_id
+from pyoco_protocol.job_signing import SIGNATURE_HEADER, JobSigner, JobVerifier, key_id
+from pyoco_protocol.jobs import RunJob
 from pyoco_protocol.run_lifecycle import RunStatus
+from pyoco_protocol.snapshots import RunSnapshot
 from pyoco_protocol.subjects import Names
 from pyoco_testkit.builders import snapshot
 from pyoco_testkit.eventually import eventually
@@ -22,6 +24,13 @@ KEY = "a-key-that-is-long-enough-for-hmac"
 OLD = "another-key-that-is-long-enough-too"
 NAMES = Names()
 YAML = "flow: {graph: only}\ntasks: {only: {callable: 'my_tasks:only'}}\n"
+
+
+def taken_in(**fields: Any) -> RunSnapshot:
+    """Return the record of a run as a gateway with the key takes it in."""
+    run = snapshot(**fields)
+    job = RunJob.of(run, default_tag="default")
+    return run.model_copy(update={"seal": JobSigner((KEY,)).seal(job.to_bytes())})
 
 
 async def signed_by(store: Store, run_id: str) -> set[str]:
@@ -47,7 +56,7 @@ async def submitted(http: httpx.AsyncClient, path: str, **options: Any) -> str:
 async def test_runs_of_every_kind_are_queued_with_a_signature(
     nats_server: NatsServer, start_gateway: StartGateway, store: Store, broker: Broker
 ) -> None:
-    failed = snapshot(status=RunStatus.FAILED.value, error="no")
+    failed = taken_in(status=RunStatus.FAILED.value, error="no")
     await RunStore(broker, NAMES).create(failed)
     letter = DeadLetter(timestamp=1.0, reason="execution_error", run_id=failed.run_id)
     await DeadLetterBox(broker, NAMES).put(letter, 1)
@@ -71,7 +80,7 @@ async def test_the_second_job_of_a_run_whose_worker_is_silent_is_signed_too(
     nats_server: NatsServer, start_gateway: StartGateway, store: Store, broker: Broker
 ) -> None:
     owner = {"worker_id": "w1", "instance_id": "life", "attempt": 1, "job_seq": 7}
-    silent = snapshot(status=RunStatus.RUNNING.value, updated_at=time.time(), **owner)
+    silent = taken_in(status=RunStatus.RUNNING.value, updated_at=time.time(), **owner)
     environ = {"PYOCO_JOB_SIGNING_KEY": KEY, "PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "0.05"}
     async with start_gateway(nats_server.url, **environ):
         await RunStore(broker, NAMES).create(silent)
