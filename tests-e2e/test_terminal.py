@@ -138,7 +138,7 @@ async def test_doctor_sees_what_is_up_and_what_is_away(
         assert "by tag: default 1" in printed
     await stack.client.submit("noop", tag="gpu")
     await eventually(
-        levels, lambda answer: "no worker takes them" in answer[2] and answer[0] == 0, 30
+        levels, lambda answer: "no worker takes it" in answer[2] and answer[0] == 0, 30
     )
     await stack.nats.stop()
     code, seen, _ = await eventually(
