@@ -1,6 +1,7 @@
 """A real HTTP server that answers as a gateway was recorded to."""
 
 import json
+import sys
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -13,6 +14,9 @@ from typing import Any
 import pytest
 
 from pyoco_client.cli import main
+
+# What several test files share lies beside this one.
+sys.path.insert(0, str(Path(__file__).parent))
 
 
 @dataclass(frozen=True)
