@@ -43,7 +43,8 @@ class Ports:
 def written_story(blocks: Sequence[Block], folder: Path, ports: Ports) -> Path:
     """Return one script of all blocks that run to their end, each as it stands, in one shell."""
     folder.mkdir()
-    lines = ["set -euo pipefail"]
+    # What a block leaves running ends with the story.
+    lines = ["set -euo pipefail", "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT"]
     for number, block in enumerate(blocks):
         text = ports.put_into(block.text).replace(".nox/dev/bin/", "")
         if block.kind == "file":
