@@ -88,9 +88,11 @@ def types(session: nox.Session) -> None:
     install_wheels(session, "types")
     sources = [folder / "src" for folder in FOLDERS.values()]
     session.run("mypy", "--strict", *map(str, sources), "noxfile.py", "tools")
-    # One by one: each has a conftest.py and a test_settings.py of its own.
+    # One by one: each has a conftest.py of its own. Test folders are not packages, so a module is
+    # named by its path below `tests`.
+    by_path = ("mypy", "--strict", "--explicit-package-bases")
     for folder in (*(folder / "tests" for folder in FOLDERS.values()), *ROOT.glob("tests-*")):
-        session.run("mypy", "--strict", str(folder))
+        session.run(*by_path, str(folder), env={"MYPYPATH": str(folder)})
     session.run("mypy", "--strict", "benchmarks", env={"MYPYPATH": "benchmarks"})
 
 

@@ -104,8 +104,8 @@ def test_what_only_looks_like_it_is_no_finding(rules: ModuleType, source: str) -
 def test_an_exception_holds_for_its_place_alone(rules: ModuleType) -> None:
     source = "given == request_hash"
 
-    assert not list(rules.findings_in(source, "x/pyoco_gateway/use_cases/submit_run.py"))
-    assert list(rules.findings_in(source, "x/pyoco_gateway/use_cases/cancel_run.py"))
+    assert not list(rules.findings_in(source, "x/pyoco_gateway/runs/submit.py"))
+    assert list(rules.findings_in(source, "x/pyoco_gateway/runs/cancel.py"))
 
 
 def test_no_exception_outlives_what_it_excepts(

@@ -50,7 +50,7 @@ VIOLATIONS = [
 
 ALLOWED = [
     ("pyoco_worker.child.engine", "import pyoco"),
-    ("pyoco_gateway.graph_check", "import pyoco"),
+    ("pyoco_gateway.workflows.graph_check", "import pyoco"),
     ("pyoco_protocol.jetstream.planted", "import nats"),
     ("pyoco_gateway.planted", "import pyoco_protocol.jetstream"),
     ("pyoco_worker.planted", "import pyoco_protocol.jetstream"),

@@ -39,7 +39,7 @@ EXCEPTIONS: Final[Mapping[tuple[str, str, str], str]] = {
     ("pyoco_client/_async/handle.py", "no-blind-put", "run"): "asks the gateway, over HTTP",
     ("pyoco_client/_sync/handle.py", "no-blind-put", "run"): "asks the gateway, over HTTP",
     (
-        "pyoco_gateway/use_cases/submit_run.py",
+        "pyoco_gateway/runs/submit.py",
         "no-plain-compare",
         "request_hash",
     ): "tells whether a request was sent twice; whoever asks knows it",

@@ -15,10 +15,10 @@ from nats.aio.msg import Msg
 from harness.processes import cpu_seconds, serve
 from pyoco_protocol import subjects
 from pyoco_protocol.jetstream.ensure import ensure_consumer, ensure_topology
-from pyoco_protocol.jobs import RunJob
-from pyoco_protocol.run_lifecycle import RunStatus, TaskStatus
+from pyoco_protocol.runs.job import RunJob
+from pyoco_protocol.runs.lifecycle import RunStatus, TaskStatus
+from pyoco_protocol.runs.snapshot import RunSnapshot, TaskRecord
 from pyoco_protocol.settings import ConsumerSettings, TopologySettings
-from pyoco_protocol.snapshots import RunSnapshot, TaskRecord
 from pyoco_protocol.topology import wanted_consumer, wanted_topology
 
 _TAG: Final = "default"

@@ -18,8 +18,8 @@ from harness.http_connection import connected
 from harness.load import BODY
 from harness.processes import serve
 from pyoco_protocol.ids import new_run_id
-from pyoco_protocol.run_lifecycle import RunStatus
-from pyoco_protocol.snapshots import RunSnapshot
+from pyoco_protocol.runs.lifecycle import RunStatus
+from pyoco_protocol.runs.snapshot import RunSnapshot
 from pyoco_protocol.subjects import Names
 
 _NAMES: Final = Names()

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from pyoco_protocol.ids import FlowName, Tag
-from pyoco_protocol.jobs import RunJob
 from pyoco_protocol.problems import InvalidJobError
-from pyoco_protocol.run_lifecycle import RunStatus
-from pyoco_protocol.snapshots import RunSnapshot
+from pyoco_protocol.runs.job import RunJob
+from pyoco_protocol.runs.lifecycle import RunStatus
+from pyoco_protocol.runs.snapshot import RunSnapshot
 from pyoco_testkit import builders, strategies
 
 

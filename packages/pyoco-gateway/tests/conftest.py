@@ -19,9 +19,9 @@ from nats.js.api import RawStreamMsg
 from nats.js.errors import NotFoundError
 
 from pyoco_gateway.app import create_app
-from pyoco_gateway.environment import gateway_settings
-from pyoco_gateway.hardening.connection import ConnectionLimits
-from pyoco_gateway.server import bound_sockets, serving, url_of
+from pyoco_gateway.http.connection import ConnectionLimits
+from pyoco_gateway.http.server import bound_sockets, serving, url_of
+from pyoco_gateway.settings import gateway_settings
 from pyoco_protocol.ids import new_run_id
 from pyoco_protocol.jetstream.connection import Broker, open_broker
 from pyoco_protocol.jetstream.ensure import ensure_topology
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 sys.path.insert(0, str(Path(__file__).parent))
 
 if TYPE_CHECKING:
-    from key_desk import Keyed
+    from key_admin import Keyed
 
 StartGateway = Callable[..., AbstractAsyncContextManager[httpx.AsyncClient]]
 
@@ -51,7 +51,7 @@ async def gateway_at(
     settings = gateway_settings({"PYOCO_LOAD_DOTENV": "0", "PYOCO_NATS_URL": nats_url, **environ})
     with bound_sockets("127.0.0.1", 0) as sockets:
         async with (
-            serving(create_app(settings), sockets, ConnectionLimits.of(settings.face)),
+            serving(create_app(settings), sockets, ConnectionLimits.of(settings.http)),
             httpx.AsyncClient(base_url=url_of(sockets), timeout=20, trust_env=False) as http,
         ):
             if wait:
@@ -225,7 +225,7 @@ async def store(nats_server: NatsServer) -> AsyncGenerator[Store]:
 async def keyed(nats_server: NatsServer, store: Store) -> AsyncGenerator["Keyed"]:
     """Give a gateway that asks for keys, and the desk that issues them."""
     # Found only since the path was changed above.
-    from key_desk import keyed_gateway_at
+    from key_admin import keyed_gateway_at
 
     async with keyed_gateway_at(gateway_at, nats_server.url, store) as opened:
         yield opened

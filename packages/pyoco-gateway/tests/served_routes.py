@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from starlette.routing import Route
 
-from pyoco_gateway.direct_route import DirectRoute
+from pyoco_gateway.http.direct_route import DirectRoute
 
 EXAMPLES: Final = {
     "{run_id}": "7d0c1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4",

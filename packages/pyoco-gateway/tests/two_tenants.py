@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 from nats.aio.msg import Msg
 
-from key_desk import HeldKey, KeyDesk, keyed_gateway_at, knows
+from key_admin import HeldKey, KeyAdmin, keyed_gateway_at, knows
 from pyoco_gateway.access.caller import KeyScope
 from pyoco_testkit.builders import NOW, snapshot_json
 
@@ -78,7 +78,7 @@ class Pair:
 
     acme: Tenant
     globex: Tenant
-    desk: KeyDesk
+    desk: KeyAdmin
     store: "Store"
 
 

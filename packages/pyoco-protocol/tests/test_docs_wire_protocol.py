@@ -7,10 +7,10 @@ from pydantic import BaseModel
 
 from pyoco_protocol import subjects
 from pyoco_protocol.dead_letters import DeadLetter, DeadLetterReason
-from pyoco_protocol.jobs import RunJob
-from pyoco_protocol.run_logs import LogChunk, LogEntry
+from pyoco_protocol.runs.job import RunJob
+from pyoco_protocol.runs.output import LogChunk, LogEntry
+from pyoco_protocol.runs.snapshot import RunSnapshot, TaskRecord
 from pyoco_protocol.settings import ConsumerSettings, TopologySettings, document_settings
-from pyoco_protocol.snapshots import RunSnapshot, TaskRecord
 from pyoco_protocol.subjects import Names
 from pyoco_protocol.topology import StreamSpec, wanted_consumer, wanted_topology
 from pyoco_protocol.workers import WorkerRecord

@@ -8,10 +8,10 @@ import pytest
 
 from pyoco_protocol import __version__
 from pyoco_protocol.dead_letters import DeadLetter
-from pyoco_protocol.jobs import RunJob
-from pyoco_protocol.run_lifecycle import RunStatus, TaskStatus
-from pyoco_protocol.run_logs import LogChunk
-from pyoco_protocol.snapshots import RunSnapshot
+from pyoco_protocol.runs.job import RunJob
+from pyoco_protocol.runs.lifecycle import RunStatus, TaskStatus
+from pyoco_protocol.runs.output import LogChunk
+from pyoco_protocol.runs.snapshot import RunSnapshot
 from pyoco_protocol.wire import WireModel
 from pyoco_protocol.workers import WorkerRecord, WorkerState
 

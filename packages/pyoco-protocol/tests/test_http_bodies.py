@@ -3,7 +3,7 @@ from hypothesis import given
 from pydantic import JsonValue, ValidationError
 
 from pyoco_protocol.http_bodies import Health, RedriveRequest, RunAccepted, RunSubmission
-from pyoco_protocol.run_lifecycle import RunStatus
+from pyoco_protocol.runs.lifecycle import RunStatus
 from pyoco_testkit import strategies
 
 RUN = "7d0c1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4"

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from pyoco_protocol.run_lifecycle import RunStatus
+from pyoco_protocol.runs.lifecycle import RunStatus
 from pyoco_testkit.documents import blocks_in, tables_in
 from pyoco_worker.cli import command
 from worker_bench import WorkerBench

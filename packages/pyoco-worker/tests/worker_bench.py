@@ -10,13 +10,13 @@ from typing import Any, Self
 from pyoco_protocol.dead_letters import DeadLetter
 from pyoco_protocol.jetstream.connection import Broker, open_broker
 from pyoco_protocol.jetstream.ensure import ensure_consumer, ensure_topology
-from pyoco_protocol.jetstream.log_store import LogStore
+from pyoco_protocol.jetstream.output_store import OutputStore
 from pyoco_protocol.jetstream.requests import ask
 from pyoco_protocol.jetstream.run_store import RunStore, StoredRun
-from pyoco_protocol.jobs import RunJob
-from pyoco_protocol.run_logs import LogChunk
+from pyoco_protocol.runs.job import RunJob
+from pyoco_protocol.runs.output import LogChunk
+from pyoco_protocol.runs.snapshot import RunSnapshot
 from pyoco_protocol.settings import BrokerSettings, ConsumerSettings, TopologySettings
-from pyoco_protocol.snapshots import RunSnapshot
 from pyoco_protocol.subjects import Names, work_consumer
 from pyoco_protocol.topology import wanted_consumer, wanted_topology
 from pyoco_testkit.builders import job, snapshot
@@ -145,7 +145,7 @@ class WorkerBench:
 
     async def log_chunks(self, run_id: str) -> list[LogChunk]:
         """Return what the run has printed, as it is stored."""
-        logs, found, seq = LogStore(self.broker, NAMES), list[LogChunk](), 0
+        logs, found, seq = OutputStore(self.broker, NAMES), list[LogChunk](), 0
         while (stored := await logs.next(run_id, seq)) is not None:
             assert stored.chunk is not None
             found.append(stored.chunk)

@@ -6,9 +6,9 @@ The `*_json` builders give what stands on the wire, as plain dictionaries; the o
 from typing import Any
 
 from pyoco_protocol.ids import new_run_id
-from pyoco_protocol.jobs import RunJob
-from pyoco_protocol.run_lifecycle import RunStatus
-from pyoco_protocol.snapshots import RunSnapshot
+from pyoco_protocol.runs.job import RunJob
+from pyoco_protocol.runs.lifecycle import RunStatus
+from pyoco_protocol.runs.snapshot import RunSnapshot
 
 # Some moment; a test that cares about time names its own.
 NOW = 1_700_000_000.0

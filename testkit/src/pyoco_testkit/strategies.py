@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from pyoco_protocol.ids import MAX_FLOW_NAME_CHARS, MAX_TAG_CHARS
-from pyoco_protocol.jobs import RunJob
-from pyoco_protocol.run_lifecycle import RunEvent, RunStatus, TaskStatus
-from pyoco_protocol.snapshots import RunSnapshot
+from pyoco_protocol.runs.job import RunJob
+from pyoco_protocol.runs.lifecycle import RunEvent, RunStatus, TaskStatus
+from pyoco_protocol.runs.snapshot import RunSnapshot
 from pyoco_testkit.builders import job, snapshot
 
 # What a double holds exactly, which is what other readers of our JSON can keep.

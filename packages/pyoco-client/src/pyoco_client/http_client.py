@@ -12,7 +12,7 @@ from pyoco_client._sync.transport import Transport
 from pyoco_client.calls import Call, Include, Statuses
 from pyoco_client.errors import PyocoError, WaitTimeoutError
 from pyoco_client.retrying import is_passing
-from pyoco_protocol.run_lifecycle import TERMINAL
+from pyoco_protocol.runs.lifecycle import TERMINAL
 
 DEFAULT_TIMEOUT_SEC: Final = 10.0
 

@@ -8,10 +8,11 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from pyoco_protocol import http_bodies, snapshots
+from pyoco_protocol import http_bodies
 from pyoco_protocol.dead_letters import DeadLetterReason
 from pyoco_protocol.ids import UnixSeconds
-from pyoco_protocol.run_lifecycle import RunStatus, TaskStatus
+from pyoco_protocol.runs import snapshot as snapshots
+from pyoco_protocol.runs.lifecycle import RunStatus, TaskStatus
 from pyoco_protocol.wire import WireModel
 from pyoco_protocol.workers import WorkerState
 from pyoco_protocol.workflows.problems import WorkflowProblem

@@ -1,6 +1,6 @@
 """`python -m pyoco_gateway`, the same as `pyoco-server`."""
 
-from pyoco_gateway.cli import main
+from pyoco_gateway.commands.server import main
 
 if __name__ == "__main__":
     main()

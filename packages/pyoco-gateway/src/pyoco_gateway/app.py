@@ -8,30 +8,28 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from pyoco_gateway import __version__
-from pyoco_gateway.access.assembly import gated
-from pyoco_gateway.allowed_methods import AllowedMethods
-from pyoco_gateway.background import running
-from pyoco_gateway.body_limit import BodyLimit
-from pyoco_gateway.direct_route import DirectRoute
-from pyoco_gateway.environment import GatewaySettings
-from pyoco_gateway.error_responses import add_error_handlers
-from pyoco_gateway.hardening.assembly import ANY_ROUTE, hardened
-from pyoco_gateway.hardening.docs_access import docs_access
+from pyoco_gateway.access.setup import gated
+from pyoco_gateway.dashboard import index_page
+from pyoco_gateway.dead_letters import routes as dead_letters
+from pyoco_gateway.fleet import queue_routes as queues
+from pyoco_gateway.fleet import worker_routes as workers
+from pyoco_gateway.health import routes as health
+from pyoco_gateway.http.allowed_methods import AllowedMethods
+from pyoco_gateway.http.body_limit import BodyLimit
+from pyoco_gateway.http.direct_route import DirectRoute
+from pyoco_gateway.http.errors import add_error_handlers
+from pyoco_gateway.http.openapi import problems
+from pyoco_gateway.http.openapi_access import docs_access
+from pyoco_gateway.metrics import routes as metrics
 from pyoco_gateway.metrics.page import new_registry
-from pyoco_gateway.routers import (
-    dead_letters,
-    health,
-    index_page,
-    metrics,
-    queues,
-    run_lists,
-    run_logs,
-    run_watch,
-    runs,
-    workers,
-    workflows,
-)
-from pyoco_gateway.routers.documented import problems
+from pyoco_gateway.middleware import ANY_ROUTE, hardened
+from pyoco_gateway.runs import list_routes as run_lists
+from pyoco_gateway.runs import routes as runs
+from pyoco_gateway.runs.logs import routes as run_logs
+from pyoco_gateway.runs.watch import routes as run_watch
+from pyoco_gateway.services import running
+from pyoco_gateway.settings import GatewaySettings
+from pyoco_gateway.workflows import routes as workflows
 from pyoco_protocol.process_memory import settle_memory
 
 _ENVELOPE_BYTES: Final = 65_536
@@ -43,7 +41,7 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
     """Return the gateway: it serves at once, and reaches for the broker by itself."""
     registry = new_registry()
     auth_on = settings.auth.http_auth_mode != "none"
-    description = docs_access(settings.face.http_docs, auth_on=auth_on)
+    description = docs_access(settings.http.http_docs, auth_on=auth_on)
     yaml_max_bytes = settings.snapshots.workflow_yaml_max_bytes
 
     @asynccontextmanager

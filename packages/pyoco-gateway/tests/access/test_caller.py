@@ -2,7 +2,7 @@
 
 import pytest
 
-from pyoco_gateway.access.caller import ANYBODY, Caller, KeyScope, caller_of, set_caller
+from pyoco_gateway.access.caller import UNRESTRICTED, Caller, KeyScope, caller_of, set_caller
 
 ACME = Caller("acme", "k1", frozenset({KeyScope.RUNS_READ}))
 
@@ -18,8 +18,8 @@ def test_what_nobody_signed_is_the_default_tenants() -> None:
 
 
 def test_anybody_owns_everything() -> None:
-    assert ANYBODY.owns("acme")
-    assert ANYBODY.owns(None)
+    assert UNRESTRICTED.owns("acme")
+    assert UNRESTRICTED.owns(None)
 
 
 @pytest.mark.parametrize("scope", KeyScope)

@@ -8,10 +8,10 @@ import pytest
 from pydantic import SecretStr
 
 from pyoco_gateway.access.caller import KeyScope
-from pyoco_gateway.access.key_ring import KeyRing
+from pyoco_gateway.access.key_cache import KeyCache
 from pyoco_gateway.access.key_store import Issued, KeyStore
 from pyoco_gateway.access.keys import ApiKeyRecord, Pepper
-from pyoco_gateway.preparation import Preparation
+from pyoco_gateway.broker.preparation import Preparation
 from pyoco_protocol.jetstream.bucket import Bucket
 from pyoco_protocol.jetstream.connection import Broker, open_broker
 from pyoco_protocol.jetstream.requests import ask
@@ -51,7 +51,7 @@ async def stored(broker: Broker, key_id: str) -> dict[str, Any]:
 
 
 async def all_stored(broker: Broker) -> dict[str, ApiKeyRecord]:
-    ring = KeyRing(broker, Names().auth_bucket)
+    ring = KeyCache(broker, Names().auth_bucket)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(ring.run)
         await ring.until_ready(10)

@@ -10,7 +10,7 @@ import anyio
 import httpx
 import pytest
 
-from key_desk import KEYED, HeldKey, KeyDesk, Keyed, keyed_gateway_at, knows, status_becomes
+from key_admin import KEYED, HeldKey, KeyAdmin, Keyed, keyed_gateway_at, knows, status_becomes
 from pyoco_testkit.builders import NOW, snapshot
 from pyoco_testkit.eventually import eventually
 from pyoco_testkit.nats_server import NatsServer
@@ -53,15 +53,15 @@ async def ended_for_the_key(stream: Stream, since: float) -> None:
     assert (last.name, last.data["reason"]) == ("goodbye", "api_key_invalid")
 
 
-async def _deleted(desk: KeyDesk, held: HeldKey) -> None:
+async def _deleted(desk: KeyAdmin, held: HeldKey) -> None:
     await desk.delete(held)
 
 
-async def _narrowed(desk: KeyDesk, held: HeldKey) -> None:
+async def _narrowed(desk: KeyAdmin, held: HeldKey) -> None:
     await desk.change(held, scopes=frozenset())
 
 
-async def _of_another_tenant(desk: KeyDesk, held: HeldKey) -> None:
+async def _of_another_tenant(desk: KeyAdmin, held: HeldKey) -> None:
     await desk.change(held, tenant_id="globex")
 
 
@@ -78,7 +78,7 @@ async def test_an_open_stream_ends_when_its_key_is_revoked(keyed: Keyed, path: s
 
 @pytest.mark.parametrize("change", [_deleted, _narrowed, _of_another_tenant])
 async def test_an_open_stream_ends_when_its_key_is_not_what_it_was(
-    keyed: Keyed, change: Callable[[KeyDesk, HeldKey], Awaitable[None]]
+    keyed: Keyed, change: Callable[[KeyAdmin, HeldKey], Awaitable[None]]
 ) -> None:
     http, desk = keyed
     held = await desk.issue()

@@ -8,14 +8,14 @@ import pytest
 from pydantic import SecretStr
 from starlette.types import Message
 
-from pyoco_gateway.access.caller import ANYBODY, NOBODY, Caller, set_caller
+from pyoco_gateway.access.caller import ANONYMOUS, UNRESTRICTED, Caller, set_caller
+from pyoco_gateway.access.key_cache import KeyCache, OnKeyChanged
 from pyoco_gateway.access.key_check import caller_by
-from pyoco_gateway.access.key_ring import KeyRing, OnKeyChanged
 from pyoco_gateway.access.keys import ApiKeyRecord, Pepper, issue_key
 from pyoco_gateway.access.leases import STATE_KEY, KeyLeases, lease_of
-from pyoco_gateway.event_streams import event_stream
-from pyoco_gateway.event_streams.event_stream import EventStream
-from pyoco_gateway.read_model.wakeup import Wakeup
+from pyoco_gateway.streams import event_stream
+from pyoco_gateway.streams.event_stream import EventStream
+from pyoco_gateway.streams.wakeup import Wakeup
 from pyoco_testkit.eventually import eventually
 
 NOW = 1_800_000_000.0
@@ -52,7 +52,7 @@ class Clock:
 
 
 def leases_of(ring: Ring, clock: Clock) -> KeyLeases:
-    return KeyLeases(cast(KeyRing, ring), clock=clock)
+    return KeyLeases(cast(KeyCache, ring), clock=clock)
 
 
 def scope_of(caller: Caller, leases: KeyLeases | None) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def test_while_the_keys_are_read_anew_none_is_taken_for_gone_and_nothing_may_be_
 
 
 def test_where_no_keys_are_asked_for_nothing_ends() -> None:
-    with lease_of(scope_of(ANYBODY, None), lambda: None) as lease:
+    with lease_of(scope_of(UNRESTRICTED, None), lambda: None) as lease:
         assert lease.is_sure
         assert not lease.is_over
 
@@ -158,7 +158,7 @@ async def test_a_stream_tells_nothing_while_its_key_is_in_doubt_and_ends_with_it
 
 
 def test_nobody_owns_nothing_and_may_do_nothing() -> None:
-    assert not NOBODY.owns(None)
-    assert not NOBODY.owns("")
-    assert not NOBODY.owns("acme")
-    assert not any(NOBODY.may(scope) for scope in ANYBODY.scopes)
+    assert not ANONYMOUS.owns(None)
+    assert not ANONYMOUS.owns("")
+    assert not ANONYMOUS.owns("acme")
+    assert not any(ANONYMOUS.may(scope) for scope in UNRESTRICTED.scopes)

@@ -19,7 +19,7 @@ from pyoco_gateway.access.route_access import (
     decisions,
 )
 from pyoco_gateway.app import create_app
-from pyoco_gateway.environment import gateway_settings
+from pyoco_gateway.settings import gateway_settings
 from pyoco_testkit.documents import tables_in
 from served_routes import plain_routes, served_routes
 

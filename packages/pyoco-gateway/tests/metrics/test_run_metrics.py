@@ -9,8 +9,8 @@ from pyoco_gateway.access.caller import Caller
 from pyoco_gateway.metrics.bounded_labels import BoundedLabels
 from pyoco_gateway.metrics.run_metrics import RunMetrics
 from pyoco_gateway.metrics.tenants import seen_by
-from pyoco_gateway.read_model.run_feed import RunChange
-from pyoco_gateway.read_model.run_outline import RunOutline
+from pyoco_gateway.runs.feed import RunChange
+from pyoco_gateway.runs.outline import RunOutline
 from pyoco_testkit.builders import NOW
 
 LABELS = {"tenant": "default", "flow": "hello", "tag": "gpu"}

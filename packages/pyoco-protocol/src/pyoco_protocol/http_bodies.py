@@ -6,10 +6,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, m
 
 from pyoco_protocol.dead_letters import DeadLetter
 from pyoco_protocol.ids import FlowName, Label, RunId, Tag, UnixSeconds
-from pyoco_protocol.jobs import MAX_TAGS
-from pyoco_protocol.run_lifecycle import RunStatus, TaskStatus
-from pyoco_protocol.run_logs import LogStreamName
-from pyoco_protocol.snapshots import RunSnapshot, TaskRecord
+from pyoco_protocol.runs.job import MAX_TAGS
+from pyoco_protocol.runs.lifecycle import RunStatus, TaskStatus
+from pyoco_protocol.runs.output import LogStreamName
+from pyoco_protocol.runs.snapshot import RunSnapshot, TaskRecord
 from pyoco_protocol.wire import WireModel
 from pyoco_protocol.workers import WorkerRecord
 from pyoco_protocol.workflows.problems import WorkflowProblem

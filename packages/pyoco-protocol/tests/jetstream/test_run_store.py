@@ -11,9 +11,9 @@ from pyoco_protocol.jetstream.connection import Broker, open_broker
 from pyoco_protocol.jetstream.requests import RefusedError, ask
 from pyoco_protocol.jetstream.run_store import ConflictError, RunStore, StoredRun
 from pyoco_protocol.problems import BrokerUnavailableError, SnapshotUnreadableError
-from pyoco_protocol.run_lifecycle import RunStatus
+from pyoco_protocol.runs.lifecycle import RunStatus
+from pyoco_protocol.runs.snapshot import RunSnapshot
 from pyoco_protocol.settings import BrokerSettings
-from pyoco_protocol.snapshots import RunSnapshot
 from pyoco_protocol.subjects import Names
 from pyoco_testkit.builders import snapshot
 from pyoco_testkit.eventually import eventually

@@ -11,7 +11,7 @@ import anyio
 import click
 
 from pyoco_protocol.ids import MAX_WORKER_ID_CHARS, WORKER_ID_PATTERN, is_tag
-from pyoco_protocol.logs import configure_logging
+from pyoco_protocol.logging.setup import configure_logging
 from pyoco_protocol.problems import CliUsageError, PyocoError
 from pyoco_protocol.process_memory import settle_memory
 from pyoco_protocol.settings import read_environment, settings_notes, unknown_variables
@@ -147,7 +147,7 @@ def command(
 
 
 async def _serve(config: WorkerConfig) -> None:
-    from pyoco_worker.slots.child_process import ChildDiedError, ChildUnusableError
+    from pyoco_worker.children.child_process import ChildDiedError, ChildUnusableError
     from pyoco_worker.worker import Worker
 
     settle_memory()

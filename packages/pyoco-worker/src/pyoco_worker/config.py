@@ -20,7 +20,7 @@ from pyoco_protocol.settings import (
     WorkerSettings,
     load_settings,
 )
-from pyoco_worker.slots.environment import child_environment
+from pyoco_worker.children.environment import child_environment
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from pyoco_protocol.snapshots import RunSnapshot
+from pyoco_protocol.runs.snapshot import RunSnapshot
 
 
 @dataclass(frozen=True, slots=True)

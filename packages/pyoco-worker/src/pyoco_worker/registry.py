@@ -14,11 +14,11 @@ import anyio
 from pydantic import ValidationError
 
 from pyoco_protocol.jetstream.bucket import Bucket, ConflictError
+from pyoco_protocol.jetstream.cancel_hints import answer_for, living_instance
 from pyoco_protocol.jetstream.connection import Broker
-from pyoco_protocol.jetstream.hints import answer_for, living_instance
 from pyoco_protocol.jetstream.requests import RefusedError
 from pyoco_protocol.problems import BrokerUnavailableError, WorkerIdTakenError
-from pyoco_protocol.snapshots import RunSnapshot
+from pyoco_protocol.runs.snapshot import RunSnapshot
 from pyoco_protocol.subjects import Names
 from pyoco_protocol.workers import WorkerRecord, WorkerState
 from pyoco_worker import __version__

@@ -11,8 +11,9 @@ import anyio
 from anyio.abc import TaskGroup
 
 from pyoco_protocol.ids import new_instance_id
+from pyoco_protocol.jetstream.cancel_hints import hear_cancels
 from pyoco_protocol.jetstream.connection import Broker, open_broker
-from pyoco_protocol.jetstream.dead_letter_box import DeadLetterBox
+from pyoco_protocol.jetstream.dead_letter_writer import DeadLetterWriter
 from pyoco_protocol.jetstream.ensure import (
     ConsumerInForce,
     Difference,
@@ -22,25 +23,24 @@ from pyoco_protocol.jetstream.ensure import (
     find_consumer,
     report_differences,
 )
-from pyoco_protocol.jetstream.hints import hear_cancels
-from pyoco_protocol.jetstream.log_store import LogStore
+from pyoco_protocol.jetstream.output_store import OutputStore
 from pyoco_protocol.jetstream.run_store import RunStore
-from pyoco_protocol.job_signing import JobVerifier
 from pyoco_protocol.problems import BrokerUnavailableError, CliUsageError
+from pyoco_protocol.runs.signing import JobVerifier
 from pyoco_protocol.task_groups import plain_errors
 from pyoco_protocol.topology import names_from, wanted_consumer, wanted_topology
-from pyoco_worker.claiming import Claimer
+from pyoco_worker.children.child_process import ChildSetup
+from pyoco_worker.children.pool import ChildPool, open_pool
+from pyoco_worker.claim.apply import Claimer
+from pyoco_worker.claim.refuse import Refuser
 from pyoco_worker.config import WorkerConfig
-from pyoco_worker.dispatcher import Dispatcher
-from pyoco_worker.execute_run import RunExecutor
 from pyoco_worker.identity import Identity
-from pyoco_worker.job_source import JobSource
-from pyoco_worker.refusing import Refuser
+from pyoco_worker.intake.dispatcher import Dispatcher
+from pyoco_worker.intake.source import JobSource
 from pyoco_worker.registry import Registry
-from pyoco_worker.reporting import Reporter
-from pyoco_worker.settling import Settler
-from pyoco_worker.slots.child_process import ChildSetup
-from pyoco_worker.slots.pool import ChildPool, open_pool
+from pyoco_worker.run.execute import RunExecutor
+from pyoco_worker.run.reporting import Reporter
+from pyoco_worker.run.settle import Settler
 
 _log = logging.getLogger(__name__)
 
@@ -170,7 +170,7 @@ class Worker:
         config = self._config
         store = RunStore(broker, self._names)
         settler = Settler(
-            DeadLetterBox(broker, self._names), self._me, config.letters_for_execution_errors
+            DeadLetterWriter(broker, self._names), self._me, config.letters_for_execution_errors
         )
         claimer = Claimer(
             broker,
@@ -185,7 +185,7 @@ class Worker:
         return RunExecutor(
             broker=broker,
             store=store,
-            logs=LogStore(broker, self._names),
+            logs=OutputStore(broker, self._names),
             pool=pool,
             claimer=claimer,
             settler=settler,

@@ -12,9 +12,9 @@ from pyoco.core.models import Flow, RunContext, Task
 from pyoco.trace.backend import TraceBackend
 
 from pyoco_protocol.ids import new_run_id
-from pyoco_protocol.run_lifecycle import TaskStatus
+from pyoco_protocol.runs.lifecycle import TaskStatus
 from pyoco_worker.child.engine import EngineRun, _Engine, described
-from pyoco_worker.frames import Finished, Progress, RunOrder, TaskChanged
+from pyoco_worker.child.frames import Finished, Progress, RunOrder, TaskChanged
 
 
 def run_of(flow_name: str = "flow", **params: Any) -> EngineRun:

@@ -12,11 +12,11 @@ from pyoco.core.models import Flow, Task
 from pyoco.dsl.graph import build_flow_from_graph
 
 from pyoco_protocol.ids import new_run_id
-from pyoco_protocol.run_lifecycle import TaskStatus
-from pyoco_protocol.snapshots import TaskRecord
+from pyoco_protocol.runs.lifecycle import TaskStatus
+from pyoco_protocol.runs.snapshot import TaskRecord
 from pyoco_worker.child.engine import EngineRun
+from pyoco_worker.child.frames import Finished, RunOrder
 from pyoco_worker.child.results import MAX_RESULT_BYTES, last_tasks, result_of
-from pyoco_worker.frames import Finished, RunOrder
 
 
 def execute(flow: Flow, **params: Any) -> Finished:

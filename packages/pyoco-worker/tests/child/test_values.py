@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import to_json as as_stored
 
-from pyoco_protocol.snapshots import TaskRecord
+from pyoco_protocol.runs.snapshot import TaskRecord
 from pyoco_testkit import strategies
 from pyoco_worker.child.values import TooLargeError, safe_text, to_json
 

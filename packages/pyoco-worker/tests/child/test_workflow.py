@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from pyoco_protocol.ids import new_run_id
-from pyoco_worker.callable_policy import CallablePolicy
+from pyoco_worker.child.callable_policy import CallablePolicy
 from pyoco_worker.child.engine import EngineRun
-from pyoco_worker.frames import Finished, RunOrder
+from pyoco_worker.child.frames import Finished, RunOrder
 
 MODULE = """\
 import functools

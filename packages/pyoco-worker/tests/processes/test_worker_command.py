@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pyoco_protocol.run_lifecycle import RunStatus
+from pyoco_protocol.runs.lifecycle import RunStatus
 from pyoco_testkit.environment import command_path
 from pyoco_testkit.eventually import eventually
 from pyoco_testkit.processes import ManagedProcess

@@ -7,8 +7,8 @@ from pyoco_protocol.dead_letters import DeadLetterReason
 from pyoco_protocol.ids import new_run_id
 from pyoco_protocol.jetstream.ensure import ensure_topology
 from pyoco_protocol.jetstream.requests import ask
-from pyoco_protocol.jobs import RunJob
-from pyoco_protocol.run_lifecycle import RunStatus, TaskStatus
+from pyoco_protocol.runs.job import RunJob
+from pyoco_protocol.runs.lifecycle import RunStatus, TaskStatus
 from pyoco_protocol.settings import TopologySettings
 from pyoco_protocol.topology import wanted_topology
 from pyoco_testkit.builders import job, job_json

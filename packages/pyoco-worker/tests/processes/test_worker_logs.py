@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pyoco_protocol.jetstream.requests import ask
-from pyoco_protocol.run_lifecycle import RunStatus
+from pyoco_protocol.runs.lifecycle import RunStatus
 from pyoco_testkit.eventually import eventually
 from pyoco_testkit.nats_server import NatsServer
 from worker_bench import NAMES, WorkerBench, began, let_go_on

@@ -2,7 +2,7 @@
 
 import psutil
 
-from pyoco_protocol.run_lifecycle import RunStatus
+from pyoco_protocol.runs.lifecycle import RunStatus
 from pyoco_testkit.eventually import eventually
 from pyoco_testkit.processes import ManagedProcess
 from worker_bench import WorkerBench, began, let_go_on

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from pyoco_protocol.jetstream.requests import ask
-from pyoco_protocol.run_lifecycle import RunStatus
+from pyoco_protocol.runs.lifecycle import RunStatus
 from pyoco_testkit.eventually import eventually
 from pyoco_testkit.nats_server import NatsServer
 from worker_bench import NAMES, WorkerBench, log_lines

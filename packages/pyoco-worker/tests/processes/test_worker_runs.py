@@ -7,7 +7,7 @@ import anyio
 
 from pyoco_protocol.dead_letters import DeadLetterReason
 from pyoco_protocol.jetstream.requests import ask
-from pyoco_protocol.run_lifecycle import RunStatus, TaskStatus
+from pyoco_protocol.runs.lifecycle import RunStatus, TaskStatus
 from pyoco_testkit.eventually import eventually
 from worker_bench import NAMES, WorkerBench, began, let_go_on, log_lines, names_in
 

@@ -3,9 +3,9 @@
 import time
 
 from pyoco_protocol.dead_letters import DeadLetter
-from pyoco_protocol.job_signing import JobSigner
-from pyoco_protocol.jobs import RunJob
-from pyoco_protocol.run_lifecycle import RunStatus
+from pyoco_protocol.runs.job import RunJob
+from pyoco_protocol.runs.lifecycle import RunStatus
+from pyoco_protocol.runs.signing import JobSigner
 from pyoco_testkit.builders import job
 from worker_bench import NAMES, WorkerBench, log_lines
 

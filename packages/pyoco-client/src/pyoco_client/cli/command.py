@@ -11,11 +11,11 @@ import click
 
 from pyoco_client.cli.arguments import POSITIVE_SECONDS, refuse_what_is_no_text
 from pyoco_client.cli.connection import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Connection
+from pyoco_client.cli.display.output import print_note, print_problem
 from pyoco_client.cli.examples import examples
 from pyoco_client.cli.language import Language, language_of_locale
 from pyoco_client.cli.lazy_group import LazyGroup
 from pyoco_client.cli.mistakes import PROGRAM, context_of, explain
-from pyoco_client.cli.output import print_note, print_problem
 from pyoco_client.cli.verbs import VERBS
 from pyoco_client.errors import PyocoError
 

@@ -7,10 +7,10 @@ from typing import Final
 import click
 
 from pyoco_client.cli.arguments import BadArgumentError
+from pyoco_client.cli.display.output import print_note
 from pyoco_client.cli.examples import hint_for
 from pyoco_client.cli.language import Language
 from pyoco_client.cli.lazy_group import NoSuchCommandError
-from pyoco_client.cli.output import print_note
 
 PROGRAM: Final = "pyoco-client"
 

@@ -37,15 +37,15 @@ class Caller:
         return self.tenant_id is None or (tenant_id or DEFAULT_TENANT) == self.tenant_id
 
 
-ANYBODY: Final = Caller(tenant_id=None, key_id=None, scopes=frozenset(KeyScope))
+UNRESTRICTED: Final = Caller(tenant_id=None, key_id=None, scopes=frozenset(KeyScope))
 
 # Owns nothing and may do nothing: somebody at an open door.
-NOBODY: Final = Caller(tenant_id="", key_id=None, scopes=frozenset())
+ANONYMOUS: Final = Caller(tenant_id="", key_id=None, scopes=frozenset())
 
 
-def is_nobody(scope: Mapping[str, Any]) -> bool:
+def is_anonymous(scope: Mapping[str, Any]) -> bool:
     """Whether the request is known to come from somebody without a good key."""
-    return scope.get(_SCOPE_KEY) is NOBODY
+    return scope.get(_SCOPE_KEY) is ANONYMOUS
 
 
 def set_caller(scope: MutableMapping[str, Any], caller: Caller) -> None:

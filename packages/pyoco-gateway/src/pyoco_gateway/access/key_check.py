@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pyoco_gateway.access.caller import Caller
-from pyoco_gateway.access.key_ring import KeyRing
+from pyoco_gateway.access.key_cache import KeyCache
 from pyoco_gateway.access.keys import ApiKeyRecord, Pepper, PresentedKey
 from pyoco_protocol.problems import ApiKeyInvalidError, BrokerUnavailableError
 
@@ -23,7 +23,7 @@ class KeyCheck:
     does not exist as for one that does.
     """
 
-    ring: KeyRing
+    ring: KeyCache
     pepper: Pepper
     clock: Callable[[], float] = time.time
 

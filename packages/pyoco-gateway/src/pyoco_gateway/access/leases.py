@@ -8,8 +8,8 @@ from typing import Any, Final, Protocol
 import anyio
 
 from pyoco_gateway.access.caller import Caller, caller_of
+from pyoco_gateway.access.key_cache import KeyCache
 from pyoco_gateway.access.key_check import caller_by
-from pyoco_gateway.access.key_ring import KeyRing
 
 # Nobody tells when a key expires, so that is looked for.
 _LOOK_SEC: Final = 0.5
@@ -36,7 +36,7 @@ class _Unlimited:
 class _KeyLease:
     """One for each stream, so that each is woken."""
 
-    def __init__(self, ring: KeyRing, caller: Caller, on_end: Callable[[], None]) -> None:
+    def __init__(self, ring: KeyCache, caller: Caller, on_end: Callable[[], None]) -> None:
         self._ring = ring
         self.caller = caller
         self.on_end = on_end
@@ -50,7 +50,7 @@ class _KeyLease:
 class KeyLeases:
     """Knows which streams are open under which keys, and ends them with their keys."""
 
-    def __init__(self, ring: KeyRing, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, ring: KeyCache, *, clock: Callable[[], float] = time.time) -> None:
         self._ring = ring
         self._clock = clock
         self._leases: dict[str, set[_KeyLease]] = {}

@@ -18,7 +18,7 @@ class Refusal(StrEnum):
     PEER_RATE = "peer_rate"
 
 
-class Refusals:
+class RefusalCounter:
     """Counts them. Neither keys nor addresses are labels: they are the callers' to choose."""
 
     def __init__(self, registry: CollectorRegistry) -> None:

@@ -15,10 +15,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from pyoco_gateway.access.caller import Caller
+from pyoco_gateway.fleet.queue_report import Levels, QueueReport
+from pyoco_gateway.fleet.worker_directory import WorkerDirectory
 from pyoco_gateway.metrics.bounded_labels import MAX_VALUES, OTHER
 from pyoco_gateway.metrics.tenants import seen_by
-from pyoco_gateway.queue_board import Levels, QueueBoard
-from pyoco_gateway.read_model.worker_directory import WorkerDirectory
 from pyoco_protocol.http_bodies import RunCounts
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.queue_state import QueueState
@@ -45,7 +45,7 @@ class MetricsPage:
     registry: CollectorRegistry
     broker: Broker
     workers: WorkerDirectory
-    queues: QueueBoard
+    queues: QueueReport
     # A caller's runs by status; None while not all runs are known.
     run_counts: Callable[[Caller], Awaitable[RunCounts | None]]
     reaper_actions: Callable[[], Mapping[str, int]]

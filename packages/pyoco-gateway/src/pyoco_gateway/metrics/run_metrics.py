@@ -11,9 +11,9 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from pyoco_gateway.access.caller import DEFAULT_TENANT
 from pyoco_gateway.metrics.bounded_labels import BoundedLabels
 from pyoco_gateway.metrics.tenants import TENANT
-from pyoco_gateway.read_model.run_feed import RunChange
-from pyoco_gateway.read_model.run_outline import RunOutline
-from pyoco_protocol.run_lifecycle import RunStatus
+from pyoco_gateway.runs.feed import RunChange
+from pyoco_gateway.runs.outline import RunOutline
+from pyoco_protocol.runs.lifecycle import RunStatus
 
 # From a run that does nothing to one that takes a day.
 _SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14_400, 86_400)

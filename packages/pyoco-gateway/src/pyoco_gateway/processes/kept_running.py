@@ -10,7 +10,7 @@ import anyio
 
 from pyoco_gateway.processes.guarded import GuardedProcess
 from pyoco_gateway.processes.restarts import Restarts
-from pyoco_protocol.logs import error_fields
+from pyoco_protocol.logging.setup import error_fields
 from pyoco_protocol.problems import PyocoError
 from pyoco_protocol.task_groups import plain_errors
 

@@ -14,7 +14,7 @@ from nats.aio.client import Client
 
 from pyoco_protocol.jetstream.client import NoTlsError, TenaciousClient
 from pyoco_protocol.jetstream.requests import DeniedError, RefusedError
-from pyoco_protocol.logs import error_fields
+from pyoco_protocol.logging.setup import error_fields
 from pyoco_protocol.problems import (
     BrokerLoginError,
     BrokerPermissionError,

@@ -17,7 +17,7 @@ from pyoco_protocol.problems.entries import (
     Language,
     Texts,
 )
-from pyoco_protocol.problems.face import (
+from pyoco_protocol.problems.http_limits import (
     ContentEncodingError,
     ForeignOriginError,
     HeadersTooLargeError,

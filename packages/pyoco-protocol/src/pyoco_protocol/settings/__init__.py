@@ -31,7 +31,7 @@ from pyoco_protocol.settings.groups import (
     WheelSettings,
     WorkerSettings,
 )
-from pyoco_protocol.settings.http_face import HttpFaceSettings
+from pyoco_protocol.settings.http_server import HttpServerSettings
 from pyoco_protocol.settings.rates import RateSettings
 
 __all__ = [
@@ -43,7 +43,7 @@ __all__ = [
     "DotenvSettings",
     "HeartbeatSettings",
     "HttpAuthSettings",
-    "HttpFaceSettings",
+    "HttpServerSettings",
     "JobSigningSettings",
     "LogSettings",
     "PyocoSettings",

@@ -16,7 +16,7 @@ from pyoco_protocol.settings.broker import (
     JobSigningSettings,
     QueueSetupSettings,
 )
-from pyoco_protocol.settings.http_face import HttpFaceSettings
+from pyoco_protocol.settings.http_server import HttpServerSettings
 from pyoco_protocol.settings.rates import RateSettings
 from pyoco_protocol.settings.values import (
     LOWER,
@@ -378,7 +378,7 @@ GROUPS: Final[tuple[type[PyocoSettings], ...]] = (
     JobSigningSettings,
     TopologySettings,
     HttpAuthSettings,
-    HttpFaceSettings,
+    HttpServerSettings,
     HeartbeatSettings,
     ConsumerSettings,
     DlqSettings,

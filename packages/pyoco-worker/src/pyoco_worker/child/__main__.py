@@ -12,10 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pyoco_worker.callable_policy import CallablePolicy
-from pyoco_worker.child.printing import Printing
-from pyoco_worker.child.working_directory import WorkingDirectory
-from pyoco_worker.frames import (
+from pyoco_worker.child.callable_policy import CallablePolicy
+from pyoco_worker.child.frames import (
     CancelOrder,
     Finished,
     FrameCutter,
@@ -29,6 +27,8 @@ from pyoco_worker.frames import (
     Unusable,
     parse_from_parent,
 )
+from pyoco_worker.child.printing import Printing
+from pyoco_worker.child.working_directory import WorkingDirectory
 
 if TYPE_CHECKING:
     from pyoco_worker.child.engine import EngineRun

@@ -20,18 +20,18 @@ from pyoco.dsl.syntax import TaskWrapper
 from pyoco.schemas.config import FlowConfig, PyocoConfig, TaskConfig
 from pyoco.trace.backend import TraceBackend
 
-from pyoco_protocol.run_lifecycle import TaskStatus
-from pyoco_protocol.snapshots import TaskRecord
+from pyoco_protocol.runs.lifecycle import TaskStatus
+from pyoco_protocol.runs.snapshot import TaskRecord
 from pyoco_protocol.workflows.document import TaskPlan
 from pyoco_protocol.workflows.graph_rules import GraphLanguage
 from pyoco_protocol.workflows.problems import WorkflowInvalidError
-from pyoco_worker.callable_policy import CallablePolicy
+from pyoco_worker.child.callable_policy import CallablePolicy
+from pyoco_worker.child.frames import Finished, FinishedHow, Progress, RunOrder, TaskChanged
 from pyoco_worker.child.printing import RunningTasks
 from pyoco_worker.child.resolver import FlowResolver
 from pyoco_worker.child.results import last_tasks, result_of
 from pyoco_worker.child.values import TooLargeError, safe_text, to_json
 from pyoco_worker.child.workflow import CallableRefusedError, WorkflowLoader
-from pyoco_worker.frames import Finished, FinishedHow, Progress, RunOrder, TaskChanged
 
 _MAX_ERROR_CHARS: Final = 4_000
 _MAX_TRACEBACK_CHARS: Final = 16_000

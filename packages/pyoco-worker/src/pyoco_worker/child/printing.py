@@ -8,8 +8,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
-from pyoco_protocol.run_logs import LogStreamName
-from pyoco_worker.output_records import MAX_TEXT_BYTES, pack_full, pack_record
+from pyoco_protocol.runs.output import LogStreamName
+from pyoco_worker.child.output_records import MAX_TEXT_BYTES, pack_full, pack_record
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer

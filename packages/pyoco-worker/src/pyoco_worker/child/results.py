@@ -6,8 +6,8 @@ from typing import Any, Final
 from pydantic import JsonValue
 from pydantic_core import to_json
 
-from pyoco_protocol.run_lifecycle import TaskStatus
-from pyoco_protocol.snapshots import TaskRecord
+from pyoco_protocol.runs.lifecycle import TaskStatus
+from pyoco_protocol.runs.snapshot import TaskRecord
 
 # A result is read with every look at a run; what is larger is found in the task records.
 MAX_RESULT_BYTES: Final = 16_384

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pyoco_protocol.workflows.document import TaskPlan
 from pyoco_protocol.workflows.graph_rules import GraphLanguage, Workflow, read_workflow
-from pyoco_worker.callable_policy import CallablePolicy, home_of
+from pyoco_worker.child.callable_policy import CallablePolicy, home_of
 
 
 class CallableRefusedError(Exception):

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from pyoco_worker.frames import RunOrder
+from pyoco_worker.child.frames import RunOrder
 
 _SCRATCH: Final = "scratch"
 # Ours, and the one the engine makes for each run. Any other is a surprise to the next run.

@@ -16,7 +16,7 @@ from pyoco_client.cli.diagnosis.findings import (
     fine,
     warning,
 )
-from pyoco_client.cli.layouts import duration
+from pyoco_client.cli.display.layouts import duration
 
 _ALIVE: Final = frozenset({"RUNNING", "IDLE"})
 _LONG_WAIT_SEC: Final = 300.0

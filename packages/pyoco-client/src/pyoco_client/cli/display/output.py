@@ -1,0 +1,253 @@
+"""Data to stdout, everything else to stderr."""
+
+import json
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from pyoco_client.cli.display.safe_text import encodable, safe_text
+from pyoco_client.cli.environment import terminal_environment
+from pyoco_client.cli.language import Language
+
+if TYPE_CHECKING:
+    from pyoco_client.cli.display.tables import Column
+    from pyoco_client.errors import PyocoApiError, PyocoError
+
+_COLOURS: Final = {
+    "COMPLETED": "green",
+    "SUCCEEDED": "green",
+    "RUNNING": "cyan",
+    "IDLE": "green",
+    "FAILED": "red",
+    "DISCONNECTED": "red",
+    "CANCELLING": "yellow",
+    "CANCELLED": "yellow",
+}
+
+_Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
+
+
+class Form(StrEnum):
+    """How data is printed."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    JSONL = "jsonl"
+    NAME = "name"
+    STATUS = "status"
+    TEXT = "text"
+
+
+ALL_FORMS: Final = (Form.TABLE, Form.WIDE, Form.JSON, Form.JSONL, Form.NAME)
+
+_MEANINGS: Final = {
+    Form.TABLE: "table for people",
+    Form.WIDE: "table with more columns",
+    Form.JSON: "JSON document",
+    Form.JSONL: "one JSON document a line",
+    Form.NAME: "ids alone",
+    Form.STATUS: "line with id and status",
+    Form.TEXT: "plain lines",
+}
+
+
+def output_option(*forms: Form, otherwise: str) -> Callable[[_Decorated], _Decorated]:
+    """Return what gives a command `-o/--output`; `otherwise` tells of its default."""
+    meanings = ", ".join(f"{form} ({_MEANINGS[form]})" for form in forms)
+    return click.option(
+        "-o",
+        "--output",
+        "form",
+        type=click.Choice([form.value for form in forms]),
+        callback=lambda _context, _parameter, value: Form(value) if value else None,
+        help=f"How to print: {meanings}. Default: {otherwise}.",
+    )
+
+
+_OTHERWISE: Final = "table on a terminal, else json"
+data_output: Final = output_option(*ALL_FORMS, otherwise=_OTHERWISE)
+run_output: Final = output_option(*ALL_FORMS, Form.STATUS, otherwise=_OTHERWISE)
+
+
+def chosen(form: Form | None) -> Form:
+    """Return the form that was asked for, or the one that fits where stdout leads."""
+    return form or (Form.TABLE if is_terminal() else Form.JSON)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a kind of record looks as a table: its id, its columns, and those of `wide`."""
+
+    name: str
+    columns: "Sequence[Column]"
+    wide: "Sequence[Column]"
+
+    def columns_of(self, form: Form) -> "Sequence[Column]":
+        """Return the columns of `table`, or of `wide`."""
+        return self.wide if form is Form.WIDE else self.columns
+
+
+def print_records(
+    records: Sequence[Mapping[str, Any]],
+    form: Form | None,
+    layout: Layout,
+    *,
+    document: Any = None,
+) -> None:
+    """Print many records; `document` is what `json` prints where that is not their array."""
+    form = chosen(form)
+    if form is Form.JSON:
+        print_data(list(records) if document is None else document)
+    elif form is Form.JSONL:
+        for record in records:
+            print_json_line(record)
+    elif form is Form.NAME:
+        for record in records:
+            print_line(str(record[layout.name]))
+    else:
+        from pyoco_client.cli.display.tables import table
+
+        width = None if form is Form.WIDE else terminal_width()
+        lines = table(records, layout.columns_of(form), width=width, dressed=_dressed)
+        print_dressed(lines)
+
+
+def print_record(record: Mapping[str, Any], form: Form | None, layout: Layout) -> None:
+    """Print one record; as a table it is one line for each of its fields."""
+    form = chosen(form)
+    if form is Form.JSON:
+        print_data(record)
+    elif form is Form.JSONL:
+        print_json_line(record)
+    elif form is Form.NAME:
+        print_line(str(record[layout.name]))
+    elif form is Form.STATUS:
+        print_line(f"{record['status']}\t{record[layout.name]}")
+    else:
+        from pyoco_client.cli.display.tables import pairs
+
+        print_dressed(pairs(record, layout.columns_of(form), dressed=_dressed))
+
+
+def print_data(value: Any) -> None:
+    """Print one JSON document: indented for people, on one line for programs."""
+    print_line(_json(value, indent=2 if is_terminal() else None))
+
+
+def print_json_line(value: Any) -> None:
+    """Print one JSON document on one line, at once."""
+    print_line(_json(value, indent=None))
+
+
+def print_dressed(lines: Iterable[str]) -> None:
+    """Print lines that are harmless already and may hold colours."""
+    for line in lines:
+        click.echo(encodable(line, _encoding()))
+
+
+def print_line(text: str) -> None:
+    """Print a line of data, at once."""
+    click.echo(encodable(safe_text(text), _encoding()))
+
+
+def print_note(text: str) -> None:
+    """Print a line about what goes on."""
+    click.echo(safe_text(text), err=True)
+
+
+def print_warnings(warnings: Iterable[Any] | None) -> None:
+    """Print what the gateway warns of."""
+    for warning in warnings or ():
+        print_note(f"warning: {warning}")
+
+
+def is_terminal() -> bool:
+    """Return whether stdout is a terminal."""
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
+def terminal_width() -> int | None:
+    """Return how wide the terminal is; None where stdout is none, for then nothing is cut."""
+    return shutil.get_terminal_size().columns if is_terminal() else None
+
+
+def status_word(status: str) -> str:
+    """Return a status in its colour, where colours may be used."""
+    if not is_terminal():
+        return status
+    terminal = terminal_environment()
+    colour = None if terminal.no_color or terminal.is_dumb else _COLOURS.get(status)
+    return click.style(status, fg=colour) if colour else status
+
+
+def print_problem(error: "PyocoError", language: Language = "en") -> None:
+    """Print what failed, what the gateway says about it, and what to do next."""
+    from pyoco_client.errors import GatewayUnreachableError, PyocoApiError
+
+    print_note(f"pyoco-client: {error}")
+    if isinstance(error, PyocoApiError):
+        _print_details(error)
+        if error.run_id:
+            print_note(f"  run id: {error.run_id}")
+        if error.retry_after_sec:
+            print_note(f"  try again in {error.retry_after_sec:g} s")
+    if (
+        isinstance(error, GatewayUnreachableError)
+        and error.may_have_arrived
+        and not error.is_repeatable
+    ):
+        print_note("  The request may have arrived all the same: look before you submit again.")
+    if hint := _hint(error, language):
+        print_note(f"  hint: {hint}")
+    if error.request_id:
+        print_note(f"  request id: {error.request_id}")
+
+
+def _print_details(error: "PyocoApiError") -> None:
+    faults = error.body.get("problems")
+    if isinstance(faults, list) and faults and all(isinstance(fault, dict) for fault in faults):
+        for fault in faults:
+            print_note(f"  {_fault_line(fault)}")
+    elif error.detail not in (None, error.message):
+        print_note(f"  detail: {_in_words(error.detail)}")
+
+
+def _fault_line(fault: Mapping[str, Any]) -> str:
+    # Faults of a workflow file have a line, those of a body or a query have a place alone.
+    line = f"line {fault['line']}: " if fault.get("line") is not None else ""
+    place = f"{fault['where']}: " if fault.get("where") else ""
+    known = fault.get("what")
+    return f"{line}{place}{known}" if known else _in_words(fault)
+
+
+def _hint(error: "PyocoError", language: Language) -> str | None:
+    if error.status is None and error.err_id is not None:
+        # Not from a gateway, which would have answered in this language.
+        from pyoco_protocol.problems import CATALOGUE
+
+        entry = CATALOGUE.get(error.err_id)
+        return entry.hint[language] if entry is not None else error.hint
+    return error.hint
+
+
+def _in_words(detail: Any) -> str:
+    return detail if isinstance(detail, str) else json.dumps(detail, ensure_ascii=False)
+
+
+def _json(value: Any, indent: int | None) -> str:
+    encoding = (_encoding() or "ascii").lower().replace("-", "")
+    return json.dumps(value, ensure_ascii=encoding != "utf8", indent=indent)
+
+
+def _encoding() -> str | None:
+    return getattr(sys.stdout, "encoding", None)
+
+
+def _dressed(title: str, text: str) -> str:
+    return status_word(text) if title in ("STATUS", "STATE") else text

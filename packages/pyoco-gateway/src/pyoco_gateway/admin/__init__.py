@@ -1,1 +1,0 @@
-"""What an operator does beside running the server; the command `pyoco-server-admin`."""

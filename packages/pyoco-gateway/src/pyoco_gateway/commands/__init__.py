@@ -1,0 +1,1 @@
+"""The commands `pyoco-server` and `pyoco-server-admin`."""

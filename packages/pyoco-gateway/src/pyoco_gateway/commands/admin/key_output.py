@@ -1,0 +1,134 @@
+"""Keys as they are shown: what others work on goes to stdout, what people read to stderr."""
+
+import errno
+import json
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, Final, TextIO, cast
+
+import click
+
+from pyoco_gateway.access.key_store import Issued
+from pyoco_gateway.access.keys import ApiKeyRecord
+from pyoco_gateway.commands.admin.times import shown_moment
+from pyoco_protocol.problems import CliUsageError
+
+_COLUMNS: Final = ("KEY ID", "TENANT", "STATE", "SCOPES", "CREATED", "EXPIRES", "REMARK", "NAME")
+
+
+def hand_over(issued: Issued, *, now: float, as_json: bool) -> None:
+    """Print a new key, for the only time; alone on its line, or as a field of JSON."""
+    record = issued.record
+    described = {"key": issued.key, **_described(record, now, record.pepper_id)}
+    try:
+        _print(json.dumps(described, indent=2) if as_json else issued.key)
+    except OSError as error:
+        raise CliUsageError(
+            f"the key was not printed ({error.strerror}); "
+            f"key {record.key_id} is stored, and nobody has seen it",
+            f"pyoco-server-admin api-key revoke --key-id {record.key_id}",
+        ) from error
+    remark(f"key id   {record.key_id}")
+    remark(f"tenant   {record.tenant_id}")
+    remark(f"scopes   {', '.join(sorted(record.scopes))}")
+    remark(f"expires  {_moment_or(record.expires_at, 'never')}")
+    remark("Keep the key now: it is not stored, and cannot be shown again.")
+
+
+def show_keys(
+    records: Sequence[ApiKeyRecord], *, now: float, pepper_id: str | None, as_json: bool
+) -> None:
+    """Print keys, without anything that is secret."""
+    if as_json:
+        click.echo(json.dumps([_described(each, now, pepper_id) for each in records], indent=2))
+        return
+    if not records:
+        remark("there are no such keys")
+        return
+    rows = [_COLUMNS, *(_row(each, now, pepper_id) for each in records)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        click.echo("  ".join(cells).rstrip())
+
+
+def show_revoked(record: ApiKeyRecord, *, now: float) -> None:
+    """Say that a key is revoked, since when, and what goes on working."""
+    at = now if record.revoked_at is None else record.revoked_at
+    since = "is revoked" if at == now else f"has been revoked since {shown_moment(at)}"
+    remark(f"key {record.key_id} of tenant {record.tenant_id} {since}")
+    if record.rotated_to is not None:
+        remark(f"key {record.rotated_to}, which was issued in its place, is as it was")
+
+
+def show_rotated(former: ApiKeyRecord, issued: Issued) -> None:
+    """Say how long the old key goes on working, and whether any gateway can take both."""
+    remark(f"The old key {former.key_id} works until {_moment_or(former.expires_at, 'for ever')}.")
+    if former.pepper_id != issued.record.pepper_id:
+        remark(
+            "warning: the old key was made with another PYOCO_AUTH_PEPPER, and a gateway takes "
+            "only the keys of its own; if this is not the gateways' new one, revoke the new key"
+        )
+
+
+def remark(text: str) -> None:
+    """Tell people something that is not what they asked for."""
+    click.echo(text, err=True)
+
+
+def _state(record: ApiKeyRecord, now: float) -> str:
+    if record.revoked_at is not None:
+        return "revoked"
+    return "active" if record.is_valid_at(now) else "expired"
+
+
+def _described(record: ApiKeyRecord, now: float, pepper_id: str | None) -> dict[str, Any]:
+    fields = record.model_dump(mode="json", exclude={"secret_hash"})
+    fits = None if pepper_id is None else record.pepper_id == pepper_id
+    return {**fields, "state": _state(record, now), "fits_pepper": fits}
+
+
+def _row(record: ApiKeyRecord, now: float, pepper_id: str | None) -> tuple[str, ...]:
+    remarks = []
+    if record.rotated_to is not None:
+        remarks.append(f"rotated to {record.rotated_to}")
+    if pepper_id is not None and record.pepper_id != pepper_id:
+        remarks.append("issued with another PYOCO_AUTH_PEPPER: refused")
+    return (
+        record.key_id,
+        record.tenant_id,
+        _state(record, now),
+        ",".join(sorted(record.scopes)),
+        shown_moment(record.created_at),
+        _moment_or(record.expires_at, "never"),
+        "; ".join(remarks),
+        # Last, for how wide it is shown nobody knows.
+        record.name or "",
+    )
+
+
+def _moment_or(at: float | None, otherwise: str) -> str:
+    return otherwise if at is None else shown_moment(at)
+
+
+def _print(text: str) -> None:
+    """Return when somebody has it; raise OSError where nobody will."""
+    # What was closed by who started us is none at all here, and what is told to it is lost.
+    if (stdout := cast("TextIO | None", sys.stdout)) is None:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+    try:
+        click.echo(text)
+        stdout.flush()
+    except OSError:
+        _abandon_stdout()
+        raise
+
+
+def _abandon_stdout() -> None:
+    # Python would try once more at exit, fail, and end with a status of its own.
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, sys.stdout.fileno())
+    finally:
+        os.close(nowhere)

@@ -1,0 +1,212 @@
+"""`pyoco-server-admin nats-config`: a broker that gateway and workers share, each with its user."""
+
+import os
+import re
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from pyoco_protocol.ids import is_tag
+from pyoco_protocol.problems import CliUsageError
+
+if TYPE_CHECKING:
+    from pyoco_gateway.broker.shared_config import BrokerUser, SharedBroker, TlsFiles, WorkerUser
+
+EXAMPLES: Final[Mapping[str, str]] = {
+    "nats-config": "pyoco-server-admin nats-config --worker-tag cpu --worker-tag gpu",
+}
+_PASSWORD_BYTES: Final = 32
+_ANY_HOST: Final = frozenset({"0.0.0.0", "::", "[::]", ""})  # noqa: S104 - to tell, not to bind
+_FILE: Final = click.Path(path_type=Path, dir_okay=False, exists=True)
+
+
+@click.command("nats-config")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("nats-server.conf"),
+    show_default=True,
+    help="Where the configuration is written.",
+)
+@click.option("--force", is_flag=True, help="Replace it; all passwords are new then.")
+@click.option(
+    "--listen", default="127.0.0.1:4222", show_default=True, metavar="HOST:PORT", help="Address."
+)
+@click.option("--url", help="What gateway and workers reach it by.  [from --listen]")
+@click.option(
+    "--store-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("jetstream"),
+    show_default=True,
+    help="Where it keeps its data.",
+)
+@click.option("--server-name", help="Its name; in a cluster each has its own.")
+@click.option(
+    "--worker-tag",
+    "tags",
+    multiple=True,
+    metavar="TAG",
+    help="A user for the workers of a tag. May be repeated.  [PYOCO_DEFAULT_TAG]",
+)
+@click.option(
+    "--worker",
+    "named",
+    multiple=True,
+    metavar="NAME=TAG,TAG",
+    help="A user for workers that carry several tags. May be repeated.",
+)
+@click.option("--tls-cert", type=_FILE, help="Certificate that the server shows.")
+@click.option("--tls-key", type=_FILE, help="Its key.")
+@click.option("--tls-ca", type=_FILE, help="Who vouches for certificates, on both sides.")
+@click.option("--tls-verify", is_flag=True, help="Ask gateway and workers for theirs too.")
+@click.option(
+    "--monitor-port",
+    type=click.IntRange(1, 65535),
+    help="Port of the monitoring page, on loopback.  [off]",
+)
+@click.option("--sign-jobs", is_flag=True, help="Have jobs signed, with a key made here.")
+def nats_config(
+    *,
+    output: Path,
+    force: bool,
+    listen: str,
+    url: str | None,
+    store_dir: Path,
+    server_name: str | None,
+    tags: tuple[str, ...],
+    named: tuple[str, ...],
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    tls_ca: Path | None,
+    tls_verify: bool,
+    monitor_port: int | None,
+    sign_jobs: bool,
+) -> None:
+    """Write a configuration for nats-server, and print what gateway and workers need to log in.
+
+    Each side may do what it must and nothing else: a worker takes the jobs of its own tags, and
+    can neither forge one nor read API keys. The names of streams and buckets are those of the
+    settings (PYOCO_WORK_STREAM and the others) that this command sees.
+
+    The file holds passwords; only its owner can read it. The lines on the standard output hold
+    them too, and are told nowhere else.
+
+    \b
+    pyoco-server-admin nats-config --worker-tag cpu --worker-tag gpu
+    pyoco-server-admin nats-config --listen 0.0.0.0:4222 --url tls://broker.example:4222 \\
+        --tls-cert broker.pem --tls-key broker-key.pem --tls-ca ca.pem --worker big=cpu,gpu
+    """
+    from pyoco_gateway.broker.shared_config import SharedBroker, shared_broker_config
+    from pyoco_gateway.commands.admin.login_lines import login_lines
+    from pyoco_gateway.settings import environment_with
+    from pyoco_protocol.settings import TopologySettings, load_settings
+    from pyoco_protocol.topology import names_from
+
+    topology = load_settings(TopologySettings, environment_with({}))
+    tls = _tls_files(tls_cert, tls_key, tls_ca, verify=tls_verify)
+    broker = SharedBroker(
+        listen=_address(listen),
+        store=store_dir.resolve(),
+        server_name=server_name,
+        gateway=_user("gateway"),
+        workers=_workers(tags or (() if named else (topology.default_tag,)), named),
+        names=names_from(topology),
+        tls=tls,
+        monitor_port=monitor_port,
+    )
+    _write(output, shared_broker_config(broker), force=force)
+    address = url or _url(listen, is_tls=tls is not None)
+    signing_key = secrets.token_urlsafe(_PASSWORD_BYTES) if sign_jobs else None
+    click.echo("\n".join(login_lines(broker, address, signing_key)))
+    click.echo(f"{output} is written; check it with: nats-server -t -c {output}", err=True)
+    _warn(broker)
+
+
+def _refused(what: str) -> CliUsageError:
+    return CliUsageError(what, EXAMPLES["nats-config"])
+
+
+def _address(listen: str) -> str:
+    if not re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):\d{1,5}", listen):
+        raise _refused(f"--listen {listen!r} must be an address and a port, such as 0.0.0.0:4222")
+    return listen
+
+
+def _url(listen: str, *, is_tls: bool) -> str:
+    host, _, port = listen.rpartition(":")
+    return f"{'tls' if is_tls else 'nats'}://{'localhost' if host in _ANY_HOST else host}:{port}"
+
+
+def _user(name: str) -> "BrokerUser":
+    from pyoco_gateway.broker.shared_config import BrokerUser
+
+    return BrokerUser(
+        name=f"pyoco-{name}",
+        # Too long to be guessed, so that nothing is lost by storing it as it is.
+        password=secrets.token_urlsafe(_PASSWORD_BYTES),
+        inbox_prefix=f"_INBOX_{name}",
+    )
+
+
+def _workers(tags: tuple[str, ...], named: tuple[str, ...]) -> "tuple[WorkerUser, ...]":
+    from pyoco_gateway.broker.shared_config import WorkerUser
+
+    wanted: list[tuple[str, tuple[str, ...]]] = [(tag, (tag,)) for tag in tags]
+    for text in named:
+        name, _, listed = text.partition("=")
+        own = tuple(dict.fromkeys(part.strip() for part in listed.split(",")))
+        if not is_tag(name) or not listed:
+            raise _refused(f"--worker {text!r} must be a name and its tags, such as big=cpu,gpu")
+        wanted.append((name, own))
+    for name, own in wanted:
+        if wrong := [tag for tag in own if not is_tag(tag)]:
+            raise _refused(f"{wrong[0]!r} is no tag: letters, digits, '_' and '-' only")
+        if [each for each, _ in wanted].count(name) > 1:
+            raise _refused(f"there are two users {name!r}; --worker NAME=… gives one another name")
+    return tuple(WorkerUser(_user(f"worker-{name}"), own) for name, own in wanted)
+
+
+def _tls_files(
+    cert: Path | None, key: Path | None, ca: Path | None, *, verify: bool
+) -> "TlsFiles | None":
+    from pyoco_gateway.broker.shared_config import TlsFiles
+
+    if (cert is None) != (key is None):
+        raise _refused("--tls-cert and --tls-key go together")
+    if verify and ca is None:
+        raise _refused("--tls-verify needs --tls-ca: who vouches for gateway and workers?")
+    if cert is None or key is None:
+        if ca is not None:
+            raise _refused("--tls-ca needs --tls-cert and --tls-key")
+        return None
+    return TlsFiles(cert.resolve(), key.resolve(), ca.resolve() if ca else None, verify)
+
+
+def _write(path: Path, text: str, *, force: bool) -> None:
+    """Write a file that nobody else can read, not even for a moment."""
+    target = path.with_name(f".{path.name}.{os.getpid()}") if force else path
+    try:
+        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        if force:
+            target.replace(path)
+    except FileExistsError as error:
+        raise _refused(f"{target} is there already; --force replaces it") from error
+    except OSError as error:
+        raise _refused(f"{target} cannot be written: {error.strerror}") from error
+
+
+def _warn(broker: "SharedBroker") -> None:
+    from pyoco_gateway.http.server import is_loopback
+
+    host = broker.listen.rpartition(":")[0].strip("[]")
+    if broker.tls is None and not is_loopback(host):
+        click.echo(
+            f"warning: {broker.listen} can be reached from other machines, and without --tls-cert "
+            "passwords and jobs travel in the clear",
+            err=True,
+        )

@@ -1,0 +1,45 @@
+"""A connection to the broker for one command, which does not wait for ever."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Final
+
+import anyio
+
+from pyoco_gateway.broker.preparation import Preparation
+from pyoco_protocol.jetstream.connection import Broker, open_broker
+from pyoco_protocol.jetstream.requests import RefusedError
+from pyoco_protocol.problems import (
+    BrokerLoginError,
+    BrokerPermissionError,
+    BrokerTlsError,
+    BrokerUnavailableError,
+)
+from pyoco_protocol.settings import BrokerSettings, TopologySettings, load_settings
+from pyoco_protocol.subjects import Names
+from pyoco_protocol.topology import key_topology
+
+# What somebody who sits in front of it waits for.
+PATIENCE_SEC: Final = 5.0
+
+
+@asynccontextmanager
+async def key_session(environ: Mapping[str, str]) -> AsyncIterator[tuple[Broker, Names]]:
+    """Yield a broker that has the bucket of keys; raise BrokerUnavailableError if there is none."""
+    settings = load_settings(BrokerSettings, environ)
+    topology = key_topology(load_settings(TopologySettings, environ))
+    async with open_broker(
+        settings, name="pyoco-server-admin", prepare=Preparation(topology)
+    ) as broker:
+        with anyio.move_on_after(PATIENCE_SEC):
+            await broker.wait_until_up()
+        try:
+            broker.require_up()
+            yield broker, topology.names
+        except RefusedError as refusal:
+            raise BrokerUnavailableError(f"{refusal} ({settings.nats_address})") from refusal
+        except (BrokerLoginError, BrokerPermissionError, BrokerTlsError):
+            # These say themselves what an operator has to change.
+            raise
+        except BrokerUnavailableError as error:
+            raise BrokerUnavailableError(f"{error.cause} ({settings.nats_address})") from error

@@ -1,0 +1,1 @@
+"""Dead letters: find them, redrive them, discard them."""

@@ -1,1 +1,0 @@
-"""Answers that go on: server-sent events, for those who would rather wait than ask again."""

@@ -1,0 +1,147 @@
+"""Workers: who is there, and who is shown."""
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from starlette.responses import Response
+
+from pyoco_gateway.access.caller import caller_of
+from pyoco_gateway.fleet.hide_worker import HideWorker
+from pyoco_gateway.fleet.tenant_view import masked
+from pyoco_gateway.fleet.worker_directory import WorkerDirectory
+from pyoco_gateway.http.json_limits import fault_in_text
+from pyoco_gateway.http.openapi import problems
+from pyoco_gateway.http.shortening import shortened
+from pyoco_gateway.runs.index.run_tenants import RunTenants
+from pyoco_gateway.runs.submission_body import require_json
+from pyoco_protocol.http_bodies import WorkerPatch, WorkerPatched, WorkerView
+from pyoco_protocol.problems import WorkersRequestError
+from pyoco_protocol.workers import WorkerState
+
+router = APIRouter(tags=["workers"])
+
+_JSON: Final = "application/json"
+_VIEWS: Final = TypeAdapter(list[WorkerView])
+
+
+class WorkersQuery(BaseModel):
+    """The query of `GET /workers`; one that is not known is a typo more often than not."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    scope: Literal["active", "all"] | None = Field(
+        default=None,
+        description="`active` shows workers that take runs (`RUNNING`, `IDLE`), `all` also those "
+        "that are gone. Default: `active`, and `all` where `state` is given.",
+    )
+    state: WorkerState | None = Field(
+        default=None, description="Only workers in this state, as it is shown."
+    )
+    include_hidden: bool = Field(default=False, description="Whether to show hidden ones too.")
+    limit: int = Field(default=100, ge=1, le=500, description="How many at most.")
+
+    @classmethod
+    def of(cls, request: Request) -> "WorkersQuery":
+        """Return the query of a request; raise WorkersRequestError naming what is wrong."""
+        given = request.query_params.multi_items()
+        values = dict(given)
+        if len(values) != len(given):
+            twice = next(name for name, _ in given if [n for n, _ in given].count(name) > 1)
+            raise WorkersRequestError([(shortened(twice), "is given more than once")])
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            raise _named(error, "query") from None
+
+    def wants(self, worker: WorkerView) -> bool:
+        """Whether a worker belongs into the answer."""
+        if worker.hidden and not self.include_hidden:
+            return False
+        if self.state is not None and worker.state is not self.state:
+            return False
+        scope = self.scope or ("active" if self.state is None else "all")
+        return scope == "all" or worker.state.is_alive
+
+
+def _parameters() -> list[dict[str, Any]]:
+    """Return what the API description says of the query; it is read here, not by the framework."""
+    schema = WorkersQuery.model_json_schema()
+    schema["properties"]["scope"] |= {"enum": ["active", "all"], "type": "string"}
+    schema["properties"]["state"] |= {"enum": [*map(str, WorkerState)], "type": "string"}
+    return [
+        {
+            "in": "query",
+            "name": name,
+            "required": False,
+            "description": field.pop("description"),
+            "schema": {
+                key: value
+                for key, value in field.items()
+                if key not in ("anyOf", "title") and value is not None
+            },
+        }
+        for name, field in schema["properties"].items()
+    ]
+
+
+@router.get(
+    "/workers",
+    responses={
+        200: {"model": list[WorkerView], "description": "The workers, live ones first."},
+        **problems(422, 503),
+    },
+    openapi_extra={"parameters": _parameters()},
+)
+async def get_workers(request: Request) -> Response:
+    """List the workers that the registry knows.
+
+    With keys, runs of other tenants are left out of what workers are at and were at last.
+    """
+    query = WorkersQuery.of(request)
+    workers: WorkerDirectory = request.state.workers
+    await workers.until_current()
+    wanted = [each for each in workers.views() if query.wants(each)][: query.limit]
+    tenant_id = caller_of(request.scope).tenant_id
+    if tenant_id is not None:
+        owners: RunTenants = request.state.run_owners
+        wanted = [masked(each, lambda run_id: owners.of(run_id) == tenant_id) for each in wanted]
+    return Response(_VIEWS.dump_json(wanted), media_type=_JSON)
+
+
+@router.patch(
+    "/workers/{worker_id}",
+    responses={
+        200: {"model": WorkerPatched, "description": "It is stored."},
+        **problems(404, 413, 415, 422, 503),
+    },
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {_JSON: {"schema": WorkerPatch.model_json_schema()}},
+        }
+    },
+)
+async def patch_worker(request: Request, worker_id: str) -> Response:
+    """Hide a worker from lists, or show it again. It works on all the same."""
+    hide_worker: HideWorker = request.state.hide_worker
+    require_json(request.headers.get("content-type"))
+    body = await request.body()
+    try:
+        patch = WorkerPatch.model_validate_json(body)
+    except ValidationError as error:
+        raise _named(error, "body") from None
+    if fault := fault_in_text(body):
+        raise WorkersRequestError([("body", fault)])
+    patched = await hide_worker(worker_id, hidden=patch.hidden)
+    return Response(patched.model_dump_json(), media_type=_JSON)
+
+
+def _named(error: ValidationError, root: str) -> WorkersRequestError:
+    faults = error.errors(include_url=False, include_context=False, include_input=False)
+    return WorkersRequestError([(_place(fault, root), str(fault["msg"])) for fault in faults[:10]])
+
+
+def _place(fault: Mapping[str, Any], root: str) -> str:
+    return shortened(".".join(map(str, fault["loc"]))) or root

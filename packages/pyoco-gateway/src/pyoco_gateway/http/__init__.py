@@ -1,0 +1,1 @@
+"""HTTP server, request limits, errors and API description; nothing here knows about runs."""

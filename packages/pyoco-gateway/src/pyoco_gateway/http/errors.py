@@ -1,0 +1,204 @@
+"""How a failure becomes an answer: its ids, its words in the caller's language, its status."""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from pyoco_gateway.access.caller import is_anonymous
+from pyoco_gateway.http.request_ids import request_id_of
+from pyoco_gateway.http.shortening import shortened
+from pyoco_protocol.jetstream.requests import RefusedError
+from pyoco_protocol.logging.setup import error_fields
+from pyoco_protocol.problems import (
+    BodyTooLargeError,
+    BrokerUnavailableError,
+    InternalError,
+    InvalidRequestError,
+    Language,
+    MethodNotAllowedError,
+    Problem,
+    PyocoError,
+    RouteNotFoundError,
+    WorkflowTooLargeError,
+    language_from_accept,
+)
+
+_log = logging.getLogger(__name__)
+
+_MAX_FAULTS: Final = 10
+
+
+def add_error_handlers(app: FastAPI) -> None:
+    """Let `app` answer every failure with a problem body."""
+    app.add_exception_handler(PyocoError, _on_failure)
+    app.add_exception_handler(RefusedError, _on_failure)
+    app.add_exception_handler(RequestValidationError, _on_invalid)
+    app.add_exception_handler(HTTPException, _on_http_error)
+    app.add_exception_handler(Exception, _on_anything)
+
+
+def invalid_request(faults: Iterable[Mapping[str, Any]], *, root: str) -> InvalidRequestError:
+    """Return what pydantic found wrong, without a single value that was sent.
+
+    `root` names the whole where a fault has no place of its own.
+    """
+    listed = [(_place(fault["loc"], root), str(fault["msg"])) for fault in faults]
+    shown = listed[:_MAX_FAULTS]
+    if len(listed) > _MAX_FAULTS:
+        shown.append((root, f"{len(listed) - _MAX_FAULTS} more faults"))
+    return InvalidRequestError(shown)
+
+
+def named(error: PyocoError | RefusedError) -> PyocoError:
+    """Return the failure with a name: a broker that says no is one we cannot use."""
+    if isinstance(error, PyocoError):
+        return error
+    unavailable = BrokerUnavailableError(str(error))
+    unavailable.__cause__ = error
+    return unavailable
+
+
+async def answer_problem(
+    error: PyocoError,
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+    headers: Mapping[str, str] | None = None,
+    *,
+    is_logged: bool = True,
+) -> None:
+    """Answer a request with `error`, from below the routes."""
+    response = _problem_response(error, scope, headers, is_logged=is_logged)
+    await response(scope, receive, send)
+
+
+class CrashHandler:
+    """Answers what nothing else caught, logs it once, and lets none of it reach the server."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on; see to it that it is answered."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = False
+
+        async def watched_send(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched_send)
+        except asyncio.CancelledError:
+            # Only the end of this process cancels a request, and its caller still listens.
+            if not started:
+                error = BrokerUnavailableError("the gateway is shutting down")
+                await answer_problem(error, scope, receive, send)
+        except ClientDisconnect:
+            _log.info("caller went away", extra=_request_fields(scope))
+        except Exception as error:  # noqa: BLE001 - the top of a request
+            _log.exception("request crashed", extra=_request_fields(scope))
+            if not started:
+                await _response_to_crash(error, scope)(scope, receive, send)
+
+
+async def _on_failure(request: Request, error: Exception) -> Response:
+    assert isinstance(error, PyocoError | RefusedError)  # noqa: S101 - it is registered for these
+    return _problem_response(named(error), request.scope)
+
+
+async def _on_invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - it is registered for these
+    return _problem_response(invalid_request(error.errors(), root="request"), request.scope)
+
+
+async def _on_http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101 - it is registered for these
+    path = shortened(request.scope["path"])
+    named: PyocoError
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        named = RouteNotFoundError(path)
+    elif error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        named = MethodNotAllowedError(request.method, path)
+    else:
+        named = InvalidRequestError([("request", error.detail)])
+    return _problem_response(named, request.scope, error.headers)
+
+
+async def _on_anything(request: Request, error: Exception) -> Response:
+    # Raised once more by the framework after this; `CrashHandler` logs it then.
+    return _response_to_crash(error, request.scope)
+
+
+def _response_to_crash(error: Exception, scope: Scope) -> Response:
+    internal = InternalError(request_id_of(scope) or "unknown")
+    internal.__cause__ = error
+    return _as_response(internal, scope, None)
+
+
+def _problem_response(
+    error: PyocoError,
+    scope: Scope,
+    headers: Mapping[str, str] | None = None,
+    *,
+    is_logged: bool = True,
+) -> Response:
+    if is_logged:
+        _log_problem(error, scope)
+    if isinstance(error, BodyTooLargeError | WorkflowTooLargeError):
+        # The rest of the body is still coming and must not be taken for the next request.
+        headers = {**(headers or {}), "Connection": "close"}
+    if (retry_after := error.extra.get("retry_after_sec")) is not None:
+        headers = {**(headers or {}), "Retry-After": str(retry_after)}
+    return _as_response(error, scope, headers)
+
+
+def _log_problem(error: PyocoError, scope: Scope) -> None:
+    fields = {**error_fields(error), **_request_fields(scope)}
+    if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        _log.warning("request failed", extra=fields, exc_info=error)
+    elif not is_anonymous(scope):
+        # Of whom nothing is known, who asks at an open door and is told off, nothing need be.
+        _log.info("request refused", extra=fields)
+
+
+def _as_response(error: PyocoError, scope: Scope, headers: Mapping[str, str] | None) -> Response:
+    problem = Problem.of(error, language=_language_of(scope), request_id=request_id_of(scope))
+    return Response(
+        problem.model_dump_json(),
+        error.status,
+        headers=dict(headers or {}),
+        media_type="application/json",
+    )
+
+
+def _language_of(scope: Scope) -> Language:
+    for name, value in scope["headers"]:
+        if name == b"accept-language":
+            return language_from_accept(value.decode("latin-1"))
+    return language_from_accept(None)
+
+
+def _request_fields(scope: Scope) -> dict[str, str | None]:
+    return {
+        "request_id": request_id_of(scope),
+        "method": scope["method"],
+        # Never the query: it may hold what is nobody's business.
+        "path": shortened(scope["path"]),
+    }
+
+
+def _place(location: Iterable[object], root: str) -> str:
+    return shortened(".".join(str(step) for step in location)) or root

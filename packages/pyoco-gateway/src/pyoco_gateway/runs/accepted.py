@@ -1,0 +1,24 @@
+"""The answer to a submission, the same for every way to submit."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from pyoco_gateway.fleet.worker_directory import WorkerDirectory
+from pyoco_gateway.runs.submit import Submitted
+from pyoco_protocol.http_bodies import RunAccepted
+
+
+def accepted(request: Request, submitted: Submitted) -> Response:
+    """Return the answer: the run, and whether there is something to know about its queue."""
+    workers: WorkerDirectory = request.state.workers
+    run = submitted.run
+    body = RunAccepted.model_construct(
+        run_id=run.run_id,
+        status=run.status,
+        warnings=workers.warnings_for(run.tag or "") if submitted.is_waiting else (),
+    )
+    return Response(
+        body.model_dump_json(exclude_defaults=True),
+        media_type="application/json",
+        headers={"Idempotency-Replayed": "true"} if submitted.replayed else None,
+    )

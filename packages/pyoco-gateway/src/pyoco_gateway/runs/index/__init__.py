@@ -1,0 +1,1 @@
+"""The index of all runs: lists and counts are answered from it."""

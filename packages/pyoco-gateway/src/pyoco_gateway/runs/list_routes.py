@@ -1,0 +1,135 @@
+"""Lists of runs: newest first, changes as they come, history page by page; and counts."""
+
+import json
+from typing import Any, Final
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from pyoco_gateway.access.caller import caller_of
+from pyoco_gateway.http.openapi import problems
+from pyoco_gateway.runs.index.list_query import (
+    DEFAULT_LIMIT,
+    MAX_CURSOR_CHARS,
+    MAX_LIMIT,
+    MAX_TEXT_CHARS,
+    Order,
+    parse_count_query,
+    parse_list_query,
+)
+from pyoco_gateway.runs.list import ListRuns
+from pyoco_gateway.runs.views import INTERNAL_FIELDS
+from pyoco_protocol.http_bodies import RunCounts, RunListItem, RunPage
+from pyoco_protocol.runs.lifecycle import RunStatus
+
+router = APIRouter(tags=["runs"])
+
+_JSON: Final = "application/json"
+
+
+def _parameter(name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "in": "query",
+        "name": name,
+        "required": False,
+        "description": description,
+        "schema": schema,
+    }
+
+
+_TEXT: Final = {"type": "string", "minLength": 1, "maxLength": MAX_TEXT_CHARS}
+_MOMENT: Final = {"type": "number", "minimum": 0}
+_FILTERS: Final = [
+    _parameter(
+        "status",
+        "Only runs of these statuses.",
+        {"type": "array", "items": {"type": "string", "enum": [each.value for each in RunStatus]}},
+    ),
+    _parameter("flow", "Only runs of this flow; `daily*` stands for all that start so.", _TEXT),
+    _parameter("tag", "Only runs with this routing tag.", _TEXT),
+    _parameter("workflow_yaml_sha256", "Only runs of this workflow file.", _TEXT),
+]
+_LIST: Final = {
+    "parameters": [
+        *_FILTERS,
+        _parameter("submitted_after", "Only runs submitted at this time or later.", _MOMENT),
+        _parameter("submitted_before", "Only runs submitted before this time.", _MOMENT),
+        _parameter(
+            "updated_after",
+            "Follow changes: first the runs updated after this time, then, with the cursor, "
+            "every change. Not together with `order=created`.",
+            _MOMENT,
+        ),
+        _parameter(
+            "cursor",
+            "Go on where the page that gave it ended; repeat that page's filters.",
+            {"type": "string", "minLength": 1, "maxLength": MAX_CURSOR_CHARS},
+        ),
+        _parameter(
+            "order",
+            "`created` pages through the history, newest first, in an order that never changes.",
+            {"type": "string", "enum": [each.value for each in Order]},
+        ),
+        _parameter(
+            "limit",
+            "How many runs at most.",
+            {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
+        ),
+        _parameter(
+            "include",
+            "Whole snapshots, with params and task records; the three words mean the same here.",
+            {"type": "array", "items": {"type": "string", "enum": ["records", "full", "all"]}},
+        ),
+    ]
+}
+
+
+# The query is read here and not by the framework, which passes over what it does not know: a
+# filter with a typing error would list everything.
+@router.get(
+    "/runs",
+    responses={
+        200: {
+            "model": list[RunListItem] | RunPage,
+            "description": "Runs; as a page where changes or the history are followed.",
+        },
+        **problems(422, 503),
+    },
+    openapi_extra=_LIST,
+)
+async def get_runs(request: Request) -> Response:
+    """List runs, the latest `updated_at` first.
+
+    With `updated_after` the answer is a page of changes in the order in which they were stored:
+    follow `next_cursor`, which is always there, and no change is missed. With `order=created` it
+    is a page of the history, and `next_cursor` is null at its end.
+    """
+    list_runs: ListRuns = request.state.list_runs
+    query = parse_list_query(request.query_params.multi_items())
+    caller = caller_of(request.scope)
+    found = await list_runs(query, caller)
+    if query.full:
+        snapshots = await list_runs.snapshots(found.runs, caller)
+        items = [each.model_dump_json(exclude=set(INTERNAL_FIELDS)) for each in snapshots]
+    else:
+        items = [each.item for each in found.runs]
+    body = f"[{','.join(items)}]"
+    if found.paged:
+        body = f'{{"items":{body},"next_cursor":{json.dumps(found.next_cursor)}}}'
+    return Response(body, media_type=_JSON)
+
+
+@router.get(
+    "/runs/counts",
+    responses={
+        200: {"model": RunCounts, "description": "How many runs match, by status."},
+        **problems(422, 503),
+    },
+    openapi_extra={"parameters": _FILTERS},
+)
+async def get_run_counts(request: Request) -> Response:
+    """Count runs, in all and by status."""
+    list_runs: ListRuns = request.state.list_runs
+    filters = parse_count_query(request.query_params.multi_items())
+    counted = await list_runs.count(filters, caller_of(request.scope))
+    return Response(counted.model_dump_json(), media_type=_JSON)

@@ -1,0 +1,1 @@
+"""What runs print: read it page by page or follow it."""

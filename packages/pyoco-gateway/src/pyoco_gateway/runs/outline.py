@@ -1,0 +1,30 @@
+"""What of a run's record the gateway goes by when it looks at all of them."""
+
+from pyoco_protocol.runs.lifecycle import RunStatus
+from pyoco_protocol.wire import WireModel
+
+
+class RunOutline(WireModel):
+    """The small fields of a record; the rest need not be understood."""
+
+    run_id: str
+    status: RunStatus
+    flow_name: str = ""
+    tag: str | None = None
+    updated_at: float = 0.0
+    heartbeat_at: float = 0.0
+    submitted_at: float | None = None
+    start_time: float | None = None
+    end_time: float | None = None
+    worker_id: str | None = None
+    instance_id: str | None = None
+    attempt: int = 0
+    cancel_requested_at: float | None = None
+    queued_again_at: float | None = None
+    workflow_yaml_sha256: str | None = None
+    tenant_id: str | None = None
+
+    @property
+    def is_cancel_requested(self) -> bool:
+        """Whether a cancel is recorded."""
+        return self.cancel_requested_at is not None or self.status is RunStatus.CANCELLING

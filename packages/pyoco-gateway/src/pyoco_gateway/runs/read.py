@@ -1,0 +1,19 @@
+"""Looks a run up."""
+
+from dataclasses import dataclass
+
+from pyoco_gateway.access.caller import Caller
+from pyoco_gateway.runs.visibility import read_own
+from pyoco_protocol.jetstream.run_store import RunStore
+from pyoco_protocol.runs.snapshot import RunSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRun:
+    """Reads the latest snapshot of a run from the leader, so that an own write is always seen."""
+
+    store: RunStore
+
+    async def __call__(self, run_id: str, caller: Caller) -> RunSnapshot:
+        """Return the run; raise RunNotFoundError where the caller has none of this id."""
+        return (await read_own(self.store, run_id, caller)).snapshot

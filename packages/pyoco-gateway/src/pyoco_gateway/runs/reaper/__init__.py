@@ -1,0 +1,1 @@
+"""Finishes cancelled runs and requeues runs whose worker is gone."""

@@ -1,0 +1,134 @@
+"""Brings jobs to their end that the queue has stopped handing out."""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import anyio
+
+from pyoco_protocol.dead_letters import DeadLetter, DeadLetterReason
+from pyoco_protocol.jetstream.connection import Broker
+from pyoco_protocol.jetstream.dead_letter_writer import DeadLetterWriter
+from pyoco_protocol.jetstream.parked_jobs import (
+    ParkedJob,
+    find_parked,
+    hear_of_parked,
+    read_job,
+    remove_job,
+)
+from pyoco_protocol.jetstream.requests import RefusedError
+from pyoco_protocol.jetstream.run_store import RunStore, StoredRun
+from pyoco_protocol.problems import (
+    AttemptsExhaustedError,
+    BrokerUnavailableError,
+    InvalidJobError,
+    SnapshotUnreadableError,
+)
+from pyoco_protocol.runs.endings import given_up
+from pyoco_protocol.runs.job import RunJob
+from pyoco_protocol.runs.lifecycle import RunStatus
+from pyoco_protocol.runs.snapshot import RunSnapshot
+from pyoco_protocol.subjects import Names
+
+_log = logging.getLogger(__name__)
+
+_STEP_SEC: Final = 0.5
+
+
+@dataclass(slots=True)
+class ParkedJobReaper:
+    """Fails the runs of parked jobs, keeps a dead letter of each, and clears the stream."""
+
+    broker: Broker
+    store: RunStore
+    box: DeadLetterWriter
+    names: Names
+    retention_sec: int
+    # How often to look for what was parked while no gateway was there to hear of it.
+    sweep_sec: float = 30.0
+    clock: Callable[[], float] = time.time
+    buried: int = 0
+    _heard: deque[int] = field(default_factory=deque)
+
+    async def run(self) -> None:
+        """Listen and look until cancelled."""
+        connection = 0
+        next_sweep = 0.0
+        while True:
+            if self.broker.is_up:
+                try:
+                    if connection == 0:
+                        await hear_of_parked(
+                            self.broker, self.names.work_stream, self._heard.append
+                        )
+                    if connection != self.broker.connections:
+                        # Advisories are not stored: what was said in an outage is looked up.
+                        connection = self.broker.connections
+                        next_sweep = 0.0
+                    await self._bury_what_was_heard()
+                    if time.monotonic() >= next_sweep:
+                        next_sweep = time.monotonic() + self.sweep_sec
+                        async for job in find_parked(self.broker, self.names.work_stream):
+                            await self._bury(job)
+                except (BrokerUnavailableError, RefusedError) as error:
+                    _log.info("parked jobs not looked at now", extra={"reason": str(error)})
+            await anyio.sleep(_STEP_SEC)
+
+    async def _bury_what_was_heard(self) -> None:
+        while self._heard:
+            job = await read_job(self.broker, self.names.work_stream, self._heard[0])
+            if job is not None:
+                await self._bury(job)
+            self._heard.popleft()
+
+    async def _bury(self, parked: ParkedJob) -> None:
+        job, run = None, None
+        try:
+            job = RunJob.from_bytes(parked.data)
+            run = await self._end_run(job, parked.stream_seq)
+        except (InvalidJobError, SnapshotUnreadableError) as error:
+            _log.warning("parked job has no run", extra={"reason": str(error)})
+        if run is None or run.status is RunStatus.FAILED:
+            await self.box.put(self._letter(parked, job, run), parked.stream_seq)
+        await remove_job(self.broker, self.names.work_stream, parked.stream_seq)
+        self.buried += 1
+        extra = {"stream_seq": parked.stream_seq, "run_id": job.run_id if job else None}
+        _log.warning("parked job taken out of the queue", extra=extra)
+
+    async def _end_run(self, job: RunJob, stream_seq: int) -> RunSnapshot | None:
+        """Return the run as it stands when nobody waits for this job any more."""
+
+        def decide(stored: StoredRun) -> RunSnapshot | None:
+            run = stored.snapshot
+            runs_by_another_job = run.job_seq is not None and run.job_seq != stream_seq
+            if run.status.is_terminal or runs_by_another_job or run.is_cancel_requested:
+                return None
+            return given_up(run, now=self.clock())
+
+        stored = await self.store.change(job.run_id, decide, retention_sec=self.retention_sec)
+        return stored.snapshot if stored is not None else None
+
+    def _letter(self, parked: ParkedJob, job: RunJob | None, run: RunSnapshot | None) -> DeadLetter:
+        return DeadLetter(
+            timestamp=self.clock(),
+            reason=DeadLetterReason.MAX_DELIVER_EXCEEDED,
+            error=run.error if run else "parked by its consumer's own max_deliver",
+            err_id=AttemptsExhaustedError.entry.err_id,
+            run_id=job.run_id if job else None,
+            tenant_id=_tenant_of(job, run),
+            flow_name=job.flow_name if job else None,
+            tag=self.names.tag_of_work(parked.subject),
+            tags=job.tags if job else (),
+            worker_id=run.worker_id if run else None,
+            attempt=run.attempt if run else None,
+            subject=parked.subject,
+        )
+
+
+def _tenant_of(job: RunJob | None, run: RunSnapshot | None) -> str | None:
+    if run is not None:
+        return run.tenant_id
+    return job.tenant_id if job else None

@@ -1,0 +1,15 @@
+"""What of a run's record callers see."""
+
+from collections.abc import Set
+from typing import Final
+
+from pyoco_protocol.runs.snapshot import RunSnapshot
+
+INTERNAL_FIELDS: Final = frozenset({"request_hash", "accepted_by", "seal"})
+RECORDS: Final = frozenset({"task_records"})
+
+
+def run_json(run: RunSnapshot, *, with_records: bool) -> str:
+    """Return a run as callers see it; what its tasks took and gave only where it is asked for."""
+    hidden: Set[str] = INTERNAL_FIELDS if with_records else INTERNAL_FIELDS | RECORDS
+    return run.model_dump_json(exclude=set(hidden))

@@ -1,0 +1,92 @@
+"""What this process takes from its environment; flags of a command lie over it."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyoco_gateway.access.keys import Pepper
+from pyoco_protocol.settings import (
+    BrokerSettings,
+    ConsumerSettings,
+    DashboardSettings,
+    HeartbeatSettings,
+    HttpAuthSettings,
+    HttpServerSettings,
+    JobSigningSettings,
+    LogSettings,
+    QueueSetupSettings,
+    RateSettings,
+    SnapshotSettings,
+    TopologySettings,
+    WatchSettings,
+    load_settings,
+    read_environment,
+    settings_notes,
+    unknown_variables,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GatewaySettings:
+    """All that a gateway goes by."""
+
+    broker: BrokerSettings
+    topology: TopologySettings
+    snapshots: SnapshotSettings
+    heartbeats: HeartbeatSettings
+    dashboard: DashboardSettings
+    log: LogSettings
+    watching: WatchSettings
+    http: HttpServerSettings
+    auth: HttpAuthSettings
+    consumers: ConsumerSettings
+    queues: QueueSetupSettings
+    signing: JobSigningSettings
+    rates: RateSettings
+
+
+def environment_with(
+    flags: Mapping[str, str | None], *, defaults: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return the environment with the flags that were given put over it.
+
+    `defaults` are a command's own, for what neither the environment nor the `.env` file sets.
+    """
+    environ = dict(os.environ)
+    seen = read_environment(environ)
+    own = {name: value for name, value in (defaults or {}).items() if name not in seen}
+    given = {name: value for name, value in flags.items() if value is not None}
+    return {**environ, **own, **given}
+
+
+def gateway_settings(environ: Mapping[str, str]) -> GatewaySettings:
+    """Return the settings in `environ`; raise SettingsError naming the variable to change."""
+    auth = load_settings(HttpAuthSettings, environ)
+    if auth.http_auth_mode == "api_key":
+        # Refuses one that is missing or weak now, not when the first key is shown.
+        Pepper.of(auth)
+    return GatewaySettings(
+        broker=load_settings(BrokerSettings, environ),
+        topology=load_settings(TopologySettings, environ),
+        snapshots=load_settings(SnapshotSettings, environ),
+        heartbeats=load_settings(HeartbeatSettings, environ),
+        dashboard=load_settings(DashboardSettings, environ),
+        log=load_settings(LogSettings, environ),
+        watching=load_settings(WatchSettings, environ),
+        http=load_settings(HttpServerSettings, environ),
+        auth=auth,
+        consumers=load_settings(ConsumerSettings, environ),
+        queues=load_settings(QueueSetupSettings, environ),
+        signing=load_settings(JobSigningSettings, environ),
+        rates=load_settings(RateSettings, environ),
+    )
+
+
+def environment_notes(environ: Mapping[str, str]) -> list[str]:
+    """Return what an operator should be told once, at start, about the environment."""
+    seen = read_environment(environ)
+    notes = settings_notes(seen)
+    for unknown in unknown_variables(seen):
+        meant = f"; did you mean {unknown.nearest}?" if unknown.nearest else ""
+        notes.append(f"{unknown.name} is not a setting and has no effect{meant}")
+    return notes

@@ -1,1 +1,0 @@
-"""What a caller can have done: one file for each verb."""

@@ -1,0 +1,1 @@
+"""Workflow files: check them and submit them as runs."""

@@ -1,0 +1,170 @@
+"""What another tenant has is not there: the answer is, to the byte, that to an id of nothing."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import httpx
+import pytest
+
+from pyoco_gateway.app import create_app
+from pyoco_gateway.settings import gateway_settings
+from pyoco_protocol.ids import new_run_id
+from pyoco_protocol.runs.output import LogChunk, LogEntry
+from pyoco_testkit.builders import NOW
+from served_routes import served_routes
+from two_tenants import Pair, Tenant, asked_of_broker, shown
+
+Route = tuple[str, str]
+
+STATUSES: Final = ("PENDING", "RUNNING", "CANCELLING", "COMPLETED", "FAILED", "CANCELLED")
+# In the same words on both sides, so that answers can be compared.
+REQUEST_ID: Final = {"X-Request-ID": "the-same-for-all"}
+NO_SUCH_LETTER: Final = "9"
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One way to ask a route for something."""
+
+    query: dict[str, Any] = field(default_factory=dict)
+    json: Any = None
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+PLAIN: Final = Ask()
+WAYS: Final[dict[Route, list[Ask]]] = {
+    ("GET", "/runs/{run_id}"): [PLAIN, Ask({"include": "full"})],
+    ("GET", "/runs/{run_id}/tasks"): [PLAIN],
+    ("GET", "/runs/{run_id}/logs"): [
+        PLAIN,
+        Ask({"attempt": "all", "cursor": "1.0", "limit": 1}),
+        Ask({"follow": "1", "timeout_sec": 1}),
+        Ask({"follow": "1", "timeout_sec": 1}, headers={"Last-Event-ID": "1"}),
+    ],
+    ("GET", "/runs/{run_id}/watch"): [
+        Ask({"timeout_sec": 1}),
+        Ask({"timeout_sec": 1, "since": "1", "include": "all"}),
+        Ask({"timeout_sec": 1}, headers={"Last-Event-ID": "1"}),
+        # One who has seen the end of a run is answered 204.
+        Ask({"timeout_sec": 1, "since": "99999999999"}),
+    ],
+    ("POST", "/runs/{run_id}/cancel"): [PLAIN, Ask(json={"reason": "not mine"})],
+    ("DELETE", "/runs/{run_id}"): [PLAIN],
+    ("GET", "/dlq/{seq}"): [PLAIN],
+    ("DELETE", "/dlq/{seq}"): [PLAIN],
+    ("POST", "/dlq/{seq}/redrive"): [PLAIN],
+}
+# Workers are everybody's: what they are at is masked, which has tests of its own.
+FLEET: Final = {("PATCH", "/workers/{worker_id}")}
+
+
+def test_every_route_that_takes_an_id_is_swept() -> None:
+    """Whoever adds one says here how to ask it for what is another's."""
+    served = served_routes(create_app(gateway_settings({"PYOCO_LOAD_DOTENV": "0"})))
+
+    assert {route for route in served if "{" in route[1]} == WAYS.keys() | FLEET
+
+
+async def ask(tenant: Tenant, route: Route, id_: str, way: Ask) -> httpx.Response:
+    method, path = route
+    body = {} if way.json is None else {"json": way.json}
+    return await tenant.http.request(
+        method,
+        path.format(run_id=id_, seq=id_),
+        params=way.query,
+        headers={**REQUEST_ID, **way.headers},
+        **body,
+    )
+
+
+async def runs_of(tenant: Tenant) -> AsyncIterator[str]:
+    """Yield a run in each state, with all that can be kept of one."""
+    for status in STATUSES:
+        run_id = await tenant.put_run(
+            status=status,
+            params={"secret": "of acme"},
+            attempt=1,
+            # Or the reaper would see to it that somebody runs it.
+            worker_id="w1",
+            queued_again_at=NOW,
+        )
+        entry = LogEntry(ts=1.0, stream="stdout", text="of acme")
+        chunk = LogChunk(run_id=run_id, attempt=1, n=0, entries=(entry,))
+        await tenant.store.js.publish(f"pyoco.logs.{run_id}", chunk.to_bytes())
+        yield run_id
+
+
+async def everything(pair: Pair) -> tuple[Any, Any, int]:
+    letters = (await pair.store.js.stream_info("PYOCO_DLQ")).state.messages
+    return await pair.store.runs(), await pair.store.jobs(), letters
+
+
+@pytest.mark.parametrize("route", WAYS, ids=" ".join)
+async def test_what_is_anothers_is_answered_as_what_is_not_there(pair: Pair, route: Route) -> None:
+    asked: list[tuple[str, str]] = []
+    if "{seq}" in route[1]:
+        run_id = await pair.acme.put_run(status="FAILED")
+        asked = [(str(await pair.acme.put_letter(run_id)), NO_SUCH_LETTER)]
+    else:
+        asked = [(run_id, new_run_id()) async for run_id in runs_of(pair.acme)]
+        # Nobody can say whose it is.
+        broken = new_run_id()
+        await pair.acme.put_record(broken, b'{"status": "?"}')
+        asked.append((broken, new_run_id()))
+    before = await everything(pair)
+
+    async with asked_of_broker(pair.store) as asked_of:
+        for way in WAYS[route]:
+            for theirs, nothing in asked:
+                await asked_of()
+                answer = await ask(pair.globex, route, theirs, way)
+                requests = [each.replace(theirs, "<id>") for each in await asked_of()]
+                unknown = await ask(pair.globex, route, nothing, way)
+                assert unknown.status_code == 404
+                assert _told(answer, theirs) == _told(unknown, nothing), (theirs, way)
+                # Nor does it take a round trip more, or less: who has a clock would see that.
+                assert requests == [each.replace(nothing, "<id>") for each in await asked_of()]
+                assert len(requests) == 1
+    assert await everything(pair) == before
+
+    # Its owner gets another answer: the sweep above has asked for something.
+    owned = await ask(pair.acme, route, asked[0][0], WAYS[route][0])
+    assert owned.status_code in (200, 204, 409), owned.text
+
+
+def _told(answer: httpx.Response, id_: str) -> Any:
+    if len(id_) == 1:
+        # A digit stands in many places.
+        return shown(answer, f"entry {id_} ")
+    return shown(answer, id_)
+
+
+async def test_a_letter_of_ones_own_does_not_lead_to_the_run_of_another(pair: Pair) -> None:
+    """A letter that names another tenant's run is as good as one whose run is gone."""
+    theirs = await pair.acme.put_run(status="FAILED", params={"secret": 1})
+    gone = new_run_id()
+    seqs = [await pair.globex.put_letter(run_id) for run_id in (theirs, gone)]
+    before = (await pair.store.runs(), await pair.store.jobs())
+    path = ("POST", "/dlq/{seq}/redrive")
+
+    answers = [await ask(pair.globex, path, str(seq), PLAIN) for seq in seqs]
+
+    told = [
+        shown(answer, run_id, f"entry {seq}:", f'"seq":{seq}')
+        for answer, run_id, seq in zip(answers, (theirs, gone), seqs, strict=True)
+    ]
+    assert told[0] == told[1]
+    assert answers[0].status_code == 409
+    assert (await pair.store.runs(), await pair.store.jobs()) == before
+
+
+async def test_an_id_that_follows_from_an_idempotency_key_opens_nothing(pair: Pair) -> None:
+    """Ids of such runs can be worked out by whoever knows the tenant and the key."""
+    guessed = await pair.acme.submit(key="order-1")
+
+    answer = await pair.globex.http.get(f"/runs/{guessed}", headers=REQUEST_ID)
+    nothing = new_run_id()
+    unknown = await pair.globex.http.get(f"/runs/{nothing}", headers=REQUEST_ID)
+
+    assert shown(answer, guessed) == shown(unknown, nothing)

@@ -1,0 +1,62 @@
+"""Keys and their gateways work with the rights that `nats-config` gives, and no others."""
+
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+from click.testing import CliRunner
+
+from conftest import StartGateway
+from pyoco_gateway.access.keys import DEFAULT_SCOPES, Pepper
+from pyoco_gateway.commands.admin.key_actions import issue_key, revoke_key
+from pyoco_gateway.commands.admin.nats_config import nats_config
+from pyoco_protocol.settings import HttpAuthSettings, load_settings
+from pyoco_testkit.eventually import eventually
+from pyoco_testkit.nats_server import NatsServer
+
+KEYS = {"PYOCO_HTTP_AUTH_MODE": "api_key", "PYOCO_AUTH_PEPPER": "p" * 32}
+
+
+def gateway_login(directory: Path) -> tuple[Path, dict[str, str]]:
+    """Return a configuration, and the variables by which a gateway logs in."""
+    config = directory / "nats-server.conf"
+    arguments = ["--output", str(config), "--store-dir", str(directory / "store")]
+    printed = CliRunner().invoke(nats_config, arguments, catch_exceptions=False).stdout
+    lines = printed.split("\n\n")[0].splitlines()
+    login = dict(line.split("=", 1) for line in lines if not line.startswith("#"))
+    del login["PYOCO_NATS_URL"]
+    return config, login
+
+
+async def test_keys_are_issued_followed_and_revoked(
+    tmp_path: Path, start_gateway: StartGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config, login = gateway_login(tmp_path)
+    async with NatsServer(tmp_path / "nats", config_file=config) as server:
+        environ = {
+            "PYOCO_LOAD_DOTENV": "0",
+            "PYOCO_NATS_URL": server.url,
+            **login,
+            **KEYS,
+        }
+        issued = await issue_key(
+            environ,
+            Pepper.of(load_settings(HttpAuthSettings, environ)),
+            tenant_id="acme",
+            scopes=DEFAULT_SCOPES,
+            name=None,
+            now=time.time(),
+            expires_at=None,
+        )
+        async with start_gateway(server.url, wait=False, **login, **KEYS) as http:
+
+            async def status() -> int:
+                headers = {"X-API-Key": issued.key}
+                return (await http.get("/runs", headers=headers)).status_code
+
+            await eventually(status, httpx.codes.OK)
+            await revoke_key(environ, issued.record.key_id, now=time.time())
+            await eventually(status, httpx.codes.FORBIDDEN)
+        assert "Violation" not in server.process.log()

@@ -1,0 +1,324 @@
+"""Who is let in, who is not, and what they are told."""
+
+import asyncio
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from key_admin import (
+    KEYED,
+    HeldKey,
+    KeyAdmin,
+    Keyed,
+    has_key_bucket,
+    keyed_gateway_at,
+    knows,
+    status_becomes,
+)
+from pyoco_gateway.access.caller import KeyScope
+from pyoco_gateway.access.route_access import NoScope, decisions
+from pyoco_protocol.ids import new_run_id
+from pyoco_testkit.eventually import eventually
+from pyoco_testkit.nats_server import NatsServer
+from served_routes import example_of
+
+if TYPE_CHECKING:
+    from conftest import BrokerLink, StartGateway, Store
+
+DECIDED = decisions(open_description=False)
+GUARDED = sorted(route for route, need in DECIDED.items() if need is not NoScope.OPEN)
+ODD_PATHS = [
+    *("/runs/", "//runs", "/runs//x", "/runs%2Fcounts", "/%72uns", "/RUNS", "/runs?x=/health"),
+    *("/health/", "//health", "/health/../runs", "/health%2f..%2fruns", "/./runs", "/runs/."),
+    *("/health;x=1", "/health%00", "/docs", "/redoc", "/static/app.js", "/nothing", "/%2e%2e/runs"),
+    *("/metrics/", "/openapi.json/", "//openapi.json", "*", "/health%0a", "http://x/metrics"),
+]
+METHODS = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE", "TRACE", "CONNECT", "FOO"]
+
+
+async def raw_status(http: httpx.AsyncClient, method: str, target: str, *headers: str) -> int:
+    """Return how a request is answered that is sent as it stands."""
+    reader, writer = await asyncio.open_connection(http.base_url.host, http.base_url.port)
+    lines = [f"{method} {target} HTTP/1.1", "Host: x", "Connection: close", *headers]
+    writer.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
+    try:
+        return int((await reader.readline()).split()[1])
+    finally:
+        writer.close()
+
+
+async def answer(
+    http: httpx.AsyncClient, method: str, path: str, headers: dict[str, str]
+) -> tuple[int, str | None]:
+    """Return status and error id; of a stream no more than its beginning is read."""
+    async with http.stream(
+        method, example_of(path), headers=headers, params={"timeout_sec": 1}
+    ) as response:
+        if response.is_success or method == "HEAD":
+            return response.status_code, None
+        return response.status_code, json.loads(await response.aread())["err_id"]
+
+
+async def test_without_a_key_nothing_but_what_is_open_is_answered(keyed: Keyed) -> None:
+    """Every route there is, PITFALLS 12 among them: metrics and workers."""
+    http, _ = keyed
+    for method, path in GUARDED:
+        response = await http.request(method, example_of(path))
+        assert response.status_code == httpx.codes.UNAUTHORIZED, (method, path)
+        assert response.headers["WWW-Authenticate"].startswith("Bearer")
+        if method != "HEAD":
+            assert response.json()["err_id"] == "ERR-PYOCO-0014"
+    for method, path in DECIDED.keys() - set(GUARDED):
+        assert (await http.request(method, path)).status_code == httpx.codes.OK
+
+
+async def test_no_spelling_of_a_path_and_no_method_gets_past(keyed: Keyed) -> None:
+    http, _ = keyed
+    for target in ODD_PATHS:
+        for method in METHODS:
+            status = await raw_status(http, method, target)
+            # 400 where the server takes it for no request at all.
+            assert status in (400, 401), (method, target, status)
+    for method in set(METHODS) - {"GET", "HEAD"}:
+        assert await raw_status(http, method, "/health") in (400, 401), method
+
+
+async def test_wrong_expired_revoked_and_unknown_keys_are_told_the_same(
+    start_gateway: "StartGateway", nats_server: NatsServer, store: "Store"
+) -> None:
+    now = time.time()
+    async with keyed_gateway_at(
+        start_gateway, nats_server.url, store, PYOCO_AUTH_FAILURES_PER_MIN="0"
+    ) as (http, desk):
+        good, expired = await desk.issue(), await desk.issue(expires_at=now - 1)
+        revoked, deleted = await desk.issue(), await desk.issue()
+        for held in (good, revoked, deleted):
+            await knows(http, held)
+        await desk.revoke(revoked)
+        await desk.delete(deleted)
+        await status_becomes(http, "/runs", revoked, httpx.codes.FORBIDDEN)
+        await status_becomes(http, "/runs", deleted, httpx.codes.FORBIDDEN)
+        wrong = good.key[:-4] + ("AAAA" if good.key[-4:] != "AAAA" else "BBBB")
+        unknown = "pyoco_zzzzzzzzzzzz_" + good.key[-43:]
+        texts = [expired.key, revoked.key, deleted.key, wrong, unknown, "x", "é" * 80, "k" * 5000]
+        bodies = set()
+        for method, path in GUARDED:
+            for text in texts:
+                response = await http.request(
+                    method,
+                    example_of(path),
+                    headers=[
+                        (b"X-API-Key", text.encode("latin-1")),
+                        (b"X-Request-ID", b"same"),
+                    ],
+                )
+                assert response.status_code == httpx.codes.FORBIDDEN, (method, path, text)
+                if method != "HEAD":
+                    bodies.add(response.content)
+        assert [json.loads(body)["err_id"] for body in bodies] == ["ERR-PYOCO-0015"]
+
+
+async def test_a_scope_opens_its_routes_and_no_others(keyed: Keyed) -> None:
+    http, desk = keyed
+    for scope in KeyScope:
+        held = await desk.issue(scope)
+        await eventually(lambda held=held: _is_known(http, held), True)  # type: ignore[misc] # bound now
+        for (method, path), need in sorted(DECIDED.items()):
+            told = await answer(http, method, path, held.headers)
+            is_open = not isinstance(need, KeyScope) or scope in (need, KeyScope.ADMIN)
+            if is_open:
+                assert told[0] not in (401, 403, 429, 500, 503), (scope, method, path, told)
+            else:
+                assert told == (403, "ERR-PYOCO-0130"), (scope, method, path, told)
+
+
+async def test_no_spelling_of_a_path_opens_it_to_a_key_for_something_else(keyed: Keyed) -> None:
+    http, desk = keyed
+    held = await desk.issue(KeyScope.WHEELS_WRITE)
+    await eventually(lambda: _is_known(http, held), True)
+    shown = f"X-API-Key: {held.key}"
+    for (method, path), need in sorted(DECIDED.items()):
+        if isinstance(need, KeyScope):
+            for end in ("%0A", "%0D", "%00", "/", "%2F", "%20", ";", "%3F"):
+                status = await raw_status(http, method, example_of(path) + end, shown)
+                assert status in (403, 404, 405), (method, path, end, status)
+
+
+async def _is_known(http: httpx.AsyncClient, held: HeldKey) -> bool:
+    return (await http.get("/nothing", headers=held.headers)).status_code == httpx.codes.NOT_FOUND
+
+
+async def test_with_a_key_what_is_not_there_is_not_found_and_other_methods_are_refused(
+    keyed: Keyed,
+) -> None:
+    http, desk = keyed
+    held = await desk.issue(KeyScope.RUNS_READ)
+    await knows(http, held)
+
+    assert (await http.get("/nothing", headers=held.headers)).status_code == 404
+    refused = await http.put("/runs", headers=held.headers)
+    assert (refused.status_code, refused.headers["Allow"]) == (405, "GET, POST")
+    assert (await http.head("/runs", headers=held.headers)).status_code == 405
+
+
+async def test_a_key_is_taken_from_either_header_and_two_that_differ_are_refused(
+    keyed: Keyed,
+) -> None:
+    http, desk = keyed
+    held, other = await desk.issue(), await desk.issue()
+    await knows(http, held)
+    await knows(http, other)
+
+    async def status(**headers: str) -> int:
+        return (await http.get("/runs", headers=headers)).status_code
+
+    bearer = f"Bearer {held.key}"
+    assert await status(Authorization=bearer) == 200
+    assert await status(**{"X-API-Key": held.key, "Authorization": bearer}) == 200
+    assert await status(**{"X-API-Key": other.key, "Authorization": bearer}) == 403
+    assert await status(Authorization="Basic dTpw") == 401
+    twice = f"X-API-Key: {held.key}"
+    assert await raw_status(http, "GET", "/runs", twice) == 200
+    assert await raw_status(http, "GET", "/runs", twice, twice) == 403
+    assert await raw_status(http, "GET", "/runs", "X-API-Key: \xff\xfe") == 403
+
+
+async def test_the_header_for_keys_has_the_name_of_the_setting(
+    start_gateway: "StartGateway", nats_server: NatsServer, store: "Store"
+) -> None:
+    environ = {**KEYED, "PYOCO_HTTP_API_KEY_HEADER": "Authorization"}
+    async with start_gateway(nats_server.url, wait=False, **environ) as http:
+        await has_key_bucket(store)
+        held = await KeyAdmin(store).issue()
+        for value in (held.key, f"Bearer {held.key}"):
+            headers = {"Authorization": value}
+            await eventually(lambda headers=headers: _status(http, headers), 200)  # type: ignore[misc] # bound now
+        refusal = (await http.get("/runs")).json()
+        assert "Authorization" in refusal["hint"]
+
+
+async def _status(http: httpx.AsyncClient, headers: dict[str, str]) -> int:
+    return (await http.get("/runs", headers=headers)).status_code
+
+
+async def test_a_body_is_not_read_before_its_sender_is_let_in(keyed: Keyed) -> None:
+    """The answer comes while nothing of the body has been sent, and nobody asked for it."""
+    http, _ = keyed
+    length = "Content-Length: 1000000"
+    assert await raw_status(http, "POST", "/runs", length, "Expect: 100-continue") == 401
+    assert await raw_status(http, "POST", "/runs", length) == 401
+
+
+async def test_keys_that_cannot_be_read_are_neither_good_nor_bad(
+    start_gateway: "StartGateway", nats_server: NatsServer, store: "Store"
+) -> None:
+    async with keyed_gateway_at(start_gateway, nats_server.url, store) as (http, desk):
+        held = await desk.issue()
+        await knows(http, held)
+        await nats_server.stop()
+
+        # Not at once: what was heard last was that all is well.
+        await status_becomes(http, "/nothing", held, 503)
+        refused = await http.get("/nothing", headers=held.headers)
+        assert (refused.status_code, refused.json()["err_id"]) == (503, "ERR-PYOCO-0003")
+        # What needs no look at the keys is told as ever.
+        assert (await http.get("/runs")).status_code == 401
+        assert (await http.get("/runs", headers={"X-API-Key": "x"})).status_code == 403
+        assert (await http.get("/health", headers=held.headers)).status_code == 200
+
+        await nats_server.start()
+        await status_becomes(http, f"/runs/{new_run_id()}", held, 404)
+
+
+async def test_health_shows_its_details_to_operators_alone(keyed: Keyed) -> None:
+    http, desk = keyed
+    plain, ops = await desk.issue(), await desk.issue(KeyScope.OPS)
+    await knows(http, plain)
+    await eventually(lambda: _is_known(http, ops), True)
+
+    async def shown(headers: dict[str, str]) -> dict[str, Any]:
+        answered = await http.get("/health", params={"verbose": 1}, headers=headers)
+        assert answered.status_code == httpx.codes.OK
+        body: dict[str, Any] = answered.json()
+        return body
+
+    for headers in ({}, plain.headers, {"X-API-Key": "wrong"}):
+        assert (await shown(headers)).keys() == {"status", "version"}
+    assert "broker" in await shown(ops.headers)
+
+
+async def test_who_is_refused_is_counted_by_the_reason_and_by_nothing_else(keyed: Keyed) -> None:
+    http, desk = keyed
+    plain, ops = await desk.issue(), await desk.issue(KeyScope.OPS)
+    await knows(http, plain)
+    await eventually(lambda: _is_known(http, ops), True)
+    before = await _refused(http, ops)
+    await http.get("/runs")
+    await http.get("/runs", headers={"X-API-Key": "wrong"})
+    await http.get("/metrics", headers=plain.headers)
+
+    after = await _refused(http, ops)
+
+    risen = {reason for reason in after if after[reason] - before[reason] == 1}
+    assert risen == {"key_missing", "key_invalid", "scope_missing"}
+    assert after.keys() == {
+        *("key_missing", "key_invalid", "scope_missing", "keys_unknown"),
+        *("back_off", "key_rate", "peer_rate"),
+    }
+    page = (await http.get("/metrics", headers=ops.headers)).text
+    for secret in (plain.key, plain.record.key_id, ops.record.key_id, "acme"):
+        assert secret not in page
+
+
+async def _refused(http: httpx.AsyncClient, ops: HeldKey) -> dict[str, float]:
+    page = (await http.get("/metrics", headers=ops.headers)).text
+    prefix = "pyoco_http_refused_total{"
+    lines = [line for line in page.splitlines() if line.startswith(prefix)]
+    return {line.split('"')[1]: float(line.split()[-1]) for line in lines}
+
+
+async def test_two_gateways_on_one_broker_know_the_same_keys(
+    keyed: Keyed, start_gateway: "StartGateway", nats_server: NatsServer
+) -> None:
+    http, desk = keyed
+    async with start_gateway(nats_server.url, wait=False, **KEYED) as second:
+        held = await desk.issue()
+        for each in (http, second):
+            await knows(each, held)
+
+        await desk.revoke(held)
+
+        # Two seconds are what the gateway promises.
+        for each in (http, second):
+            await status_becomes(each, "/runs", held, 403, timeout=2.0)
+
+
+async def test_no_request_asks_the_broker_for_a_key(
+    start_gateway: "StartGateway", store: "Store", broker_link: "tuple[BrokerLink, str]"
+) -> None:
+    """Keys are told by a watch: what is asked for while requests come is nothing of theirs."""
+    link, url = broker_link
+    async with keyed_gateway_at(start_gateway, url, store) as (http, desk):
+        held = await desk.issue()
+        await knows(http, held)
+        link.swallow = ("$JS.API.STREAM.MSG.GET.KV_pyoco_auth", "$JS.API.DIRECT.GET.KV_pyoco_auth")
+        wrong = {"X-API-Key": held.key[:-43] + "A" * 43}
+        for _ in range(30):
+            assert (await http.get("/nothing", headers=held.headers)).status_code == 404
+            assert (await http.get("/nothing", headers=wrong)).status_code in (403, 429)
+            assert (await http.get("/nothing")).status_code == 401
+        assert not link.lost
+
+
+@pytest.mark.parametrize("mode", ["none", "api_key"])
+async def test_every_request_that_passes_says_who_sent_it(
+    mode: str, start_gateway: "StartGateway", nats_server: NatsServer, store: "Store"
+) -> None:
+    """A route that asks who calls would fail where nobody was noted."""
+    environ = KEYED if mode == "api_key" else {}
+    async with start_gateway(nats_server.url, wait=False, **environ) as http:
+        shown = (await http.get("/health", params={"verbose": 1})).json()
+    assert ("broker" in shown) is (mode == "none")

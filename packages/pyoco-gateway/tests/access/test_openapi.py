@@ -1,0 +1,88 @@
+"""What the API description says of keys, scopes and limits."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from key_admin import KEYED, Keyed, knows
+from pyoco_gateway.access.caller import KeyScope
+from pyoco_gateway.access.route_access import NoScope, decisions
+from pyoco_gateway.app import create_app
+from pyoco_gateway.settings import gateway_settings
+
+DECIDED = decisions(open_description=False)
+
+
+def description(**environ: str) -> dict[str, Any]:
+    app: Any = create_app(gateway_settings({"PYOCO_LOAD_DOTENV": "0", **environ}))
+    while not hasattr(app, "openapi"):
+        app = app._app
+    first: dict[str, Any] = app.openapi()
+    assert app.openapi() == first, "a description that grows each time it is read"
+    return first
+
+
+def operations(described: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
+    return [
+        (method.upper(), path, operation)
+        for path, methods in described["paths"].items()
+        for method, operation in methods.items()
+    ]
+
+
+def test_each_operation_names_the_scope_it_needs_and_all_that_the_gate_answers() -> None:
+    described = description(**KEYED, PYOCO_HTTP_API_KEY_HEADER="X-Team-Key")
+
+    assert described["components"]["securitySchemes"] == {
+        "ApiKey": {"type": "apiKey", "in": "header", "name": "X-Team-Key"},
+        "Bearer": {"type": "http", "scheme": "bearer"},
+    }
+    for method, path, operation in operations(described):
+        need = DECIDED[method, path]
+        if need is NoScope.OPEN:
+            assert "security" not in operation
+            continue
+        assert isinstance(need, KeyScope)
+        assert operation["security"] == [{"ApiKey": [need.value]}, {"Bearer": [need.value]}]
+        assert {"401", "403", "429", "503"} <= operation["responses"].keys(), path
+        assert "WWW-Authenticate" in operation["responses"]["401"]["headers"]
+        assert "Retry-After" in operation["responses"]["429"]["headers"]
+
+
+def test_every_failure_is_described_as_json_also_where_the_answer_is_not() -> None:
+    for environ in ({}, KEYED):
+        for _, path, operation in operations(description(**environ)):
+            for status, answer in operation["responses"].items():
+                if int(status) >= 400:
+                    assert answer["content"].keys() == {"application/json"}, (path, status)
+
+
+def test_without_keys_none_are_spoken_of_and_a_limit_only_where_there_is_one() -> None:
+    plain = description()
+    assert not plain["components"]["securitySchemes"]
+    for _, path, operation in operations(plain):
+        assert "security" not in operation
+        assert "401" not in operation["responses"], path
+    health = plain["paths"]["/health"]["get"]["responses"]
+    assert "429" not in health
+    limited = description(PYOCO_RATE_PER_PEER="100")
+    assert "429" in limited["paths"]["/health"]["get"]["responses"]
+
+
+@pytest.mark.parametrize("name", ["Authorization", "authorization"])
+def test_keys_in_authorization_alone_are_one_way_and_not_two(name: str) -> None:
+    described = description(**KEYED, PYOCO_HTTP_API_KEY_HEADER=name)
+
+    assert described["components"]["securitySchemes"].keys() == {"Bearer"}
+
+
+async def test_the_description_itself_needs_any_key(
+    keyed: Keyed,
+) -> None:
+    http, desk = keyed
+    held = await desk.issue(KeyScope.RUNS_READ)
+    await knows(http, held)
+
+    assert (await http.get("/openapi.json")).status_code == httpx.codes.UNAUTHORIZED
+    assert (await http.get("/openapi.json", headers=held.headers)).status_code == httpx.codes.OK

@@ -1,0 +1,324 @@
+"""The command `pyoco-server-admin api-key`: real processes on a real broker."""
+
+import json
+import os
+import re
+import sys
+import time
+from pathlib import Path
+
+import anyio
+import pytest
+from pydantic import SecretStr
+
+from pyoco_gateway import __version__
+from pyoco_gateway.access.key_cache import KeyCache
+from pyoco_gateway.access.keys import ApiKeyRecord, Pepper, PresentedKey
+from pyoco_gateway.commands.admin.api_keys import api_key
+from pyoco_gateway.commands.admin.command import run
+from pyoco_protocol.jetstream.bucket import Bucket
+from pyoco_protocol.jetstream.connection import Broker
+from pyoco_protocol.subjects import Names
+from pyoco_testkit.documents import tables_in
+from pyoco_testkit.environment import clean_environment
+from pyoco_testkit.eventually import eventually
+from pyoco_testkit.nats_server import NatsServer
+from pyoco_testkit.processes import ManagedProcess
+from pyoco_testkit.stack import free_port
+
+PEPPER = "a-pepper-for-tests"
+COMMAND = [sys.executable, "-m", "pyoco_gateway.commands.admin", "api-key"]
+COMMANDS = ("create", "list", "revoke", "rotate")
+KEY_ID = "a2b3c4d5e6f7"
+
+
+class Desk:
+    """Where an operator sits: each command is a process of its own."""
+
+    def __init__(self, nats_url: str, **environ: str) -> None:
+        settings = {"PYOCO_NATS_URL": nats_url, "PYOCO_AUTH_PEPPER": PEPPER, **environ}
+        self._environ = clean_environment(settings)
+        # What the last command had to say, and all of them.
+        self.said = self.all_said = ""
+
+    async def __call__(self, *arguments: str, code: int = 0) -> str:
+        """Run `api-key` with these arguments; return what is on stdout."""
+        done = await anyio.run_process(
+            [*COMMAND, *arguments], env=self._environ, check=False, input=b""
+        )
+        self.said = done.stderr.decode()
+        self.all_said += self.said
+        assert done.returncode == code, self.said
+        return done.stdout.decode()
+
+
+def parts_of(printed: str) -> PresentedKey:
+    key = PresentedKey.parse(printed.removesuffix("\n"))
+    assert key is not None
+    return key
+
+
+async def stored_in(broker: Broker, bucket: str = Names().auth_bucket) -> list[ApiKeyRecord]:
+    ring = KeyCache(broker, bucket)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(ring.run)
+        await ring.until_ready(10)
+        tasks.cancel_scope.cancel()
+    return ring.records()
+
+
+async def test_a_key_is_printed_alone_and_fits_what_was_stored(
+    nats_server: NatsServer, broker: Broker, tmp_path: Path
+) -> None:
+    file = tmp_path / "server.env"
+    file.write_text(
+        f"PYOCO_NATS_URL={nats_server.url}\nPYOCO_AUTH_PEPPER={PEPPER}\n"
+        "PYOCO_AUTH_KV_BUCKET=acme_keys\n"
+    )
+    before = time.time()
+    done = await anyio.run_process(
+        [*COMMAND, "create", "--tenant", "acme", "--name", "夜間 batch", "--expires", "30d"],
+        env=clean_environment({"PYOCO_LOAD_DOTENV": "1", "PYOCO_ENV_FILE": str(file)}),
+    )
+    key, said = parts_of(done.stdout.decode()), done.stderr.decode()
+    for told in (key.key_id, "acme", "runs:read, runs:write", "cannot be shown again"):
+        assert told in said
+    (record,) = await stored_in(broker, "acme_keys")
+    assert Pepper(SecretStr(PEPPER)).matches(record, key.secret)
+    assert (record.tenant_id, record.name) == ("acme", "夜間 batch")
+    assert {scope.value for scope in record.scopes} == {"runs:read", "runs:write"}
+    assert record.expires_at is not None
+    assert 0 <= record.expires_at - before - 30 * 86_400 < 60
+
+
+async def test_the_life_of_a_key_leaves_no_secret_anywhere(nats_server: NatsServer) -> None:
+    """Neither a key nor the pepper: not in the bucket, not on the broker's disk, not in any log."""
+    desk = Desk(nats_server.url, PYOCO_LOG_LEVEL="DEBUG")
+    other = parts_of(await desk("create", "--tenant", "other", "--expires", "1s"))
+    made = json.loads(
+        await desk(
+            *("create", "--tenant", "acme", "--scope", "ops,runs:read", "--scope", "admin"),
+            *("--name", "grafana", "--json"),
+        )
+    )
+    old = parts_of(made["key"])
+    assert (made["key_id"], made["scopes"]) == (old.key_id, ["admin", "ops", "runs:read"])
+
+    new = parts_of(await desk("rotate", "--key-id", old.key_id, "--overlap", "2h"))
+    assert f"old key {old.key_id} works until 20" in desk.said
+    as_json = await desk("list", "--tenant", "acme", "--json")
+    before, after = json.loads(as_json)
+    assert [each["key_id"] for each in (before, after)] == [old.key_id, new.key_id]
+    assert [each["state"] for each in (before, after)] == ["active", "active"]
+    assert before["rotated_to"] == new.key_id
+    assert 7100 < before["expires_at"] - after["created_at"] <= 7200
+    for field in ("tenant_id", "scopes", "name"):
+        assert after[field] == before[field] == made[field]
+
+    assert await desk("revoke", "--key-id", old.key_id) == ""
+    assert f"key {old.key_id} of tenant acme is revoked" in desk.said
+    assert f"{new.key_id}, which was issued in its place, is as it was" in desk.said
+    await eventually(lambda: time.time() > made["created_at"] + 1, True)
+
+    as_table = await desk("list")
+    head, *rows = as_table.splitlines()
+    assert head.startswith("KEY ID ")
+    assert [row.split()[:3] for row in rows] == [
+        [old.key_id, "acme", "revoked"],
+        [new.key_id, "acme", "active"],
+        [other.key_id, "other", "expired"],
+    ]
+    assert f"rotated to {new.key_id}" in rows[0]
+
+    await desk("rotate", "--key-id", old.key_id, code=1)
+    assert f"API key {old.key_id} is revoked [ERR-PYOCO-0134]" in desk.said
+
+    files = [path for path in nats_server.directory.rglob("*") if path.is_file()]
+    kept = b"".join(path.read_bytes() for path in files)
+    # Or this would have looked in the wrong place.
+    assert new.key_id.encode() in kept
+    shown = as_json + as_table + desk.all_said
+    assert "broker connected" in shown
+    assert "secret_hash" not in shown
+    for secret in (PEPPER, other.secret, old.secret, new.secret):
+        assert secret.encode() not in kept
+        assert secret not in shown
+
+
+async def test_odd_records_are_marked_or_named_and_no_pepper_is_needed_to_revoke(
+    nats_server: NatsServer, broker: Broker
+) -> None:
+    printed = await Desk(nats_server.url)("create", "--tenant", "acme")
+    key_id = parts_of(printed).key_id
+    await Bucket(broker, Names().auth_bucket).create(KEY_ID, b"damaged")
+    desk = Desk(nats_server.url, PYOCO_AUTH_PEPPER="short")
+    _, row = (await desk("list")).splitlines()
+    assert key_id in row
+    assert "issued with another PYOCO_AUTH_PEPPER: refused" in row
+    assert f"cannot be read; the key is refused key_id={KEY_ID}" in desk.said
+    await desk("revoke", "--key-id", key_id)
+    (record,) = await stored_in(broker)
+    assert record.revoked_at is not None
+
+
+async def test_a_key_that_could_not_be_printed_is_named(
+    nats_server: NatsServer, broker: Broker
+) -> None:
+    environ = {"PYOCO_NATS_URL": nats_server.url, "PYOCO_AUTH_PEPPER": PEPPER}
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = await anyio.run_process(
+        [*COMMAND, "create", "--tenant", "acme"],
+        stdout=writing,
+        env=clean_environment(environ),
+        check=False,
+    )
+    os.close(writing)
+    (record,) = await stored_in(broker)
+    assert done.returncode == 1
+    assert f"key {record.key_id} is stored, and nobody has seen it" in done.stderr.decode()
+    assert f"revoke --key-id {record.key_id}" in done.stderr.decode()
+
+
+async def test_a_broker_that_is_away_is_named_within_seconds() -> None:
+    port = free_port()
+    desk = Desk(f"nats://admin:hush-hush@127.0.0.1:{port}")
+    began = time.monotonic()
+    await desk("list", code=1)
+    assert time.monotonic() - began < 15
+    *_, what, _ = desk.said.splitlines()
+    assert f"nats unavailable: not connected to the broker (nats://127.0.0.1:{port})" in what
+    assert "[ERR-PYOCO-0003]" in what
+    assert "Traceback" not in desk.said
+    assert "hush-hush" not in desk.said
+
+
+async def test_ctrl_c_ends_it_with_130(tmp_path: Path) -> None:
+    environ = {"PYOCO_NATS_URL": f"nats://127.0.0.1:{free_port()}"}
+    async with ManagedProcess("admin", [*COMMAND, "list"], tmp_path, environ) as process:
+        await process.wait_for_log("broker unreachable")
+        process.interrupt()
+        assert await process.wait() == 130
+    assert "Traceback" not in process.log()
+
+
+# --- what it refuses, and what it says of itself
+
+
+@pytest.fixture
+def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = clean_environment()
+    for name in [name for name in os.environ if name not in kept]:  # noqa: TID251 - to empty it
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PYOCO_LOAD_DOTENV", "0")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        ([], "Missing command"),
+        (["api-key"], "Missing command"),
+        (["api-key", "create"], "Missing option '--tenant'"),
+        (["api-key", "create", "--tenant", ""], "--tenant must be 1 to 64 letters"),
+        (["api-key", "create", "--tenant", "a.b"], "--tenant must be 1 to 64 letters"),
+        (["api-key", "create", "--tenant", "a", "--scope", "root"], "--scope must be one of runs:"),
+        (["api-key", "create", "--tenant", "a", "--scope", ""], "--scope must be one of runs:"),
+        (["api-key", "create", "--tenant", "a", "--expires", "soon"], "--expires must be a time"),
+        (["api-key", "create", "--tenant", "a", "--expires", "0s"], "--expires must be ahead"),
+        (["api-key", "create", "--tenant", "a", "--name", "a\nb"], "--name must be 1 to 256"),
+        (["api-key", "list", "--all"], "No such option"),
+        (["api-key", "revoke"], "Missing option '--key-id'"),
+        (["api-key", "revoke", "--key-id", "A2B3"], "--key-id must be a key id"),
+        (["api-key", "rotate", "--key-id", KEY_ID, "--overlap", "1"], "--overlap must be a number"),
+    ],
+)
+@pytest.mark.usefixtures("_own_environment")
+def test_a_wrong_argument_ends_with_1_and_an_example(
+    arguments: list[str], what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    first, example, *_ = said.err.splitlines()
+    assert first.startswith(f"pyoco-server-admin: {what}")
+    assert "[ERR-PYOCO-0018]" in first
+    command = arguments[1] if arguments[1:] else "create"
+    assert example.startswith(f"  example: pyoco-server-admin api-key {command}")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--key-id", "{key}"], ["--key-id", KEY_ID, "{key}"], ["--{key}"]]
+)
+@pytest.mark.usefixtures("_own_environment")
+def test_a_whole_key_in_place_of_its_id_is_refused_and_not_repeated(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    secret = 43 * "s"
+    given = [each.format(key=f"pyoco_{KEY_ID}_{secret}") for each in arguments]
+    assert run(["api-key", "revoke", *given]) == 1
+    said = capsys.readouterr()
+    assert secret not in said.out + said.err
+
+
+@pytest.mark.parametrize("arguments", [["create", "--tenant", "a"], ["rotate", "--key-id", KEY_ID]])
+@pytest.mark.parametrize("pepper", [None, "fifteen-letters"])
+@pytest.mark.usefixtures("_own_environment")
+def test_no_key_is_made_without_a_pepper_that_is_worth_the_name(
+    arguments: list[str],
+    pepper: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    if pepper is not None:
+        monkeypatch.setenv("PYOCO_AUTH_PEPPER", pepper)
+    assert run(["api-key", *arguments]) == 1
+    said = capsys.readouterr().err
+    assert "PYOCO_AUTH_PEPPER: is " in said
+    assert "openssl rand -hex 32" in said
+    assert pepper is None or pepper not in said
+
+
+def test_no_secret_can_be_given_as_an_argument() -> None:
+    """What is in argv can be read by everybody on the machine."""
+    options = {
+        option
+        for command in api_key.commands.values()
+        for parameter in command.params
+        for option in parameter.opts
+    }
+    known = {"--tenant", "--scope", "--expires", "--name", "--json", "--key-id", "--overlap"}
+    assert options == known
+
+
+@pytest.mark.usefixtures("_own_environment")
+def test_help_tells_what_each_command_does(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == 0
+    top = capsys.readouterr().out
+    for told in ("api-key", "PYOCO_NATS_URL", "130"):
+        assert told in top
+    assert run(["api-key", "-h"]) == 0
+    group = capsys.readouterr().out
+    for command in COMMANDS:
+        assert re.search(rf"^  {command} +\S", group, re.MULTILINE)
+        assert run(["api-key", command, "--help"]) == 0
+        shown = capsys.readouterr().out
+        assert f"pyoco-server-admin api-key {command}" in shown
+        parameters = api_key.commands[command].params
+        assert all(option in shown for each in parameters for option in each.opts)
+        # Every option says what it is for.
+        assert all(getattr(each, "help", None) for each in parameters)
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"pyoco-server-admin, version {__version__}\n"
+
+
+def test_the_readme_names_every_command_and_its_options() -> None:
+    readme = Path(__file__).parents[3] / "README.md"
+    documented = {
+        row["command"]: re.findall(r"--[a-z-]+", row["options"])
+        for row in tables_in(readme)["Keys"]
+    }
+    known = {
+        name: [option for parameter in command.params for option in parameter.opts]
+        for name, command in api_key.commands.items()
+    }
+    assert documented == known

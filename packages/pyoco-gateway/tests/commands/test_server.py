@@ -1,0 +1,189 @@
+"""The command line: what it refuses, in which words, with which exit code."""
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pyoco_gateway import __version__
+from pyoco_gateway.commands.server import run, up
+from pyoco_testkit.documents import tables_in
+from pyoco_testkit.environment import clean_environment
+
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - to see it refused
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    kept = clean_environment()
+    for name in [name for name in os.environ if name not in kept]:  # noqa: TID251 - to empty it
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def busy_port() -> Iterator[int]:
+    """Give a port that somebody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        ([], "Missing command"),
+        (["start"], "No such command 'start'"),
+        (["up", "--prot", "1"], "No such option"),
+        (["up", "--port", "http"], "'http' is not a valid integer range"),
+        (["up", "--port", "70000"], "70000 is not in the range"),
+        (["up", "--log-level", "LOUD"], "'LOUD' is not one of"),
+        (["up", "--dashboard-lang", "fr"], "'fr' is not one of"),
+        (["up", "extra"], "unexpected extra argument"),
+        (["up", "--nats-url", "http://x"], "--nats-url: must be an address like nats://host:4222"),
+        (["up", "--with-nats", "--with-nats-bootstrap"], "exclude each other"),
+        (["up", "--with-nats", "--nats-url", "nats://x:1"], "--nats-url has no meaning"),
+        (["up", "--nats-port", "4223"], "need --with-nats"),
+        (["up", "--data-dir", "d"], "need --with-nats"),
+        (["up", "--host", EVERYWHERE], "can be reached from other machines"),
+        (["up", "--host", "::"], "can be reached from other machines"),
+        (["up", "--host", "no such host"], "is no address of this machine"),
+        (["dev", "--host", EVERYWHERE], "can be reached from other machines"),
+        (["dev", "--concurrency", "0"], "0 is not in the range"),
+        (["dev", "--nats-url", "nats://x:1"], "No such option"),
+    ],
+)
+def test_a_wrong_argument_ends_with_1_and_an_example(
+    arguments: list[str], what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 1
+
+    said = capsys.readouterr()
+    assert said.out == ""
+    first, example, *_ = said.err.splitlines()
+    assert what in first
+    assert "ERR-PYOCO-0018" in first
+    command = arguments[0] if arguments[:1] in (["up"], ["dev"]) else "up"
+    assert example.startswith(("  example: pyoco-server up", f"  example: pyoco-server {command}"))
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("PYOCO_MAX_PARAMS_BYTES", "much"),
+        ("PYOCO_NATS_URL", "localhost"),
+        ("PYOCO_LOG_FORMAT", "xml"),
+        ("PYOCO_DEFAULT_TAG", "a.b"),
+        ("PYOCO_REPLICAS", "0"),
+        ("PYOCO_DASHBOARD_LANG", ""),
+    ],
+)
+def test_a_bad_setting_ends_with_1_and_the_name_of_the_variable(
+    variable: str,
+    value: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A bad value must not fall back to a default without a word."""
+    monkeypatch.setenv(variable, value)
+
+    assert run(["up", "--port", "0"]) == 1
+
+    said = capsys.readouterr().err
+    assert f"{variable}:" in said
+    assert f"example: {variable}=" in said
+    assert "ERR-PYOCO-0108" in said
+
+
+def test_a_bad_setting_in_the_env_file_is_named_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / ".env").write_text("PYOCO_REPLICAS=many\n")
+
+    assert run(["up", "--port", "0"]) == 1
+
+    assert "PYOCO_REPLICAS: 'many' is refused" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("pepper", "reason"),
+    [
+        (None, "is not set"),
+        ("fifteen-letters", "is too short: 15 characters"),
+        ("a-long-random-secret", "is the example of the documentation"),
+    ],
+)
+def test_keys_without_a_pepper_that_is_worth_the_name_are_refused_at_the_start(
+    pepper: str | None,
+    reason: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Serving everybody while the operator believes in keys would be the worst answer."""
+    monkeypatch.setenv("PYOCO_HTTP_AUTH_MODE", "api_key")
+    if pepper is not None:
+        monkeypatch.setenv("PYOCO_AUTH_PEPPER", pepper)
+
+    assert run(["up", "--port", "0"]) == 1
+
+    said = capsys.readouterr()
+    assert f"PYOCO_AUTH_PEPPER: {reason}" in said.err
+    assert "example: PYOCO_AUTH_PEPPER=$(openssl rand -hex 32)" in said.err
+    assert "ERR-PYOCO-0108" in said.err
+    assert pepper is None or pepper not in said.out + said.err
+
+
+@pytest.mark.parametrize("command", ["up", "dev"])
+def test_a_busy_http_port_is_named_with_its_flag(
+    command: str, busy_port: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([command, "--port", str(busy_port)]) == 1
+
+    said = capsys.readouterr().err
+    assert f"port {busy_port} is in use" in said
+    assert "with --port," in said
+
+
+@pytest.mark.parametrize("arguments", [["up", "--with-nats"], ["dev"]])
+def test_a_busy_nats_port_is_named_with_its_flag(
+    arguments: list[str], busy_port: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*arguments, "--port", "0", "--nats-port", str(busy_port)]) == 1
+
+    said = capsys.readouterr().err
+    assert f"port {busy_port} is in use" in said
+    assert "with --nats-port," in said
+
+
+def test_help_and_version_end_with_0(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == 0
+    assert "pyoco-server" in capsys.readouterr().out
+    assert run(["up", "--help"]) == 0
+    shown = capsys.readouterr().out
+    for flag in ("--host", "--port", "--log-level", "--nats-url", "--dashboard-lang"):
+        assert flag in shown
+    assert run(["--version"]) == 0
+    assert __version__ in capsys.readouterr().out
+
+
+def test_the_module_is_the_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pyoco_gateway", "--version"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout) == (0, f"pyoco-server, version {__version__}\n")
+
+
+def test_the_readme_names_every_flag_of_up() -> None:
+    readme = Path(__file__).parents[2] / "README.md"
+    named = re.findall(r"--[a-z-]+", " ".join(row["flag"] for row in tables_in(readme)["Run it"]))
+
+    known = [option for parameter in up.params for option in parameter.opts]
+    assert sorted(named) == sorted(known)

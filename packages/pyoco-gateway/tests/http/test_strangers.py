@@ -1,0 +1,135 @@
+"""Those who have shown no key: they fill neither the log nor all the room there is."""
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, suppress
+
+import anyio
+import httpx
+import pytest
+from anyio.abc import SocketStream
+
+from key_admin import Keyed
+from pyoco_gateway.access import middleware as gate
+from pyoco_gateway.http import connection as connections
+from pyoco_gateway.http import request_checks as door
+from pyoco_gateway.http.rates import STRANGERS_AT_ONCE
+from pyoco_testkit.eventually import eventually
+from raw_http import connection
+
+GET = b"GET /runs HTTP/1.1\r\nHost: localhost\r\n"
+ROOM = 20
+ASKED = 300
+# Sixty lines are written at once, by each of two, and one a second from then on.
+MANY_LINES = 150
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        pytest.param(GET + b"Content-Encoding: gzip\r\n\r\n", id="what the door refuses"),
+        pytest.param(GET + b"x: y\r\n" * 101 + b"\r\n", id="a large head"),
+        pytest.param(b"FOO /runs HTTP/1.1\r\n\r\n", id="no HTTP"),
+        pytest.param(GET + b"Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n", id="another protocol"),
+        pytest.param(b"GET /health?verbose=2 HTTP/1.1\r\nHost: x\r\n\r\n", id="an open door"),
+    ],
+)
+async def test_nobody_writes_the_log_full_without_a_key(
+    request_bytes: bytes, keyed: Keyed, caplog: pytest.LogCaptureFixture
+) -> None:
+    http, _ = keyed
+    caplog.set_level(logging.INFO)
+    for _ in range(ASKED):
+        async with connection(http) as stream:
+            await stream.send(request_bytes)
+            assert (await stream.receive()).startswith(b"HTTP/1.1 4")
+
+    # The commands have this one silent.
+    lines = [each for each in caplog.records if each.name != "uvicorn.access"]
+    assert len(lines) < MANY_LINES
+
+
+@pytest.mark.parametrize(
+    ("path", "headers"),
+    [("/runs", {}), ("/runs", {"Content-Encoding": "gzip"}), ("/health", {})],
+    ids=["no key", "what the door refuses", "an open door"],
+)
+async def test_who_asks_too_often_without_a_key_waits_and_who_has_one_does_not(
+    path: str, headers: dict[str, str], keyed: Keyed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    http, desk = keyed
+    held = await desk.issue()
+    await eventually(lambda: _status(http, held.headers), httpx.codes.OK)
+    answered, all_answered = 0, anyio.Event()
+
+    async def ask() -> None:
+        nonlocal answered
+        await http.get(path, headers=headers)
+        answered += 1
+        if answered == ASKED:
+            all_answered.set()
+
+    # Long enough to see who is held.
+    for module in (gate, door):
+        monkeypatch.setattr(module, "HOLD_SEC", 60.0)
+    async with anyio.create_task_group() as tasks:
+        # Some more are let in with every second.
+        for _ in range(ASKED):
+            tasks.start_soon(ask)
+        await eventually(lambda: answered >= STRANGERS_AT_ONCE, True)
+        # As long as all of them would take, and more.
+        with anyio.move_on_after(3):
+            await all_answered.wait()
+        async with httpx.AsyncClient(base_url=http.base_url, trust_env=False) as holder:
+            assert await _status(holder, held.headers) == httpx.codes.OK
+        tasks.cancel_scope.cancel()
+    assert answered < ASKED
+
+
+async def test_connections_that_do_nothing_keep_nobody_out(
+    keyed: Keyed, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(connections, "max_connections", lambda: ROOM)
+    http, desk = keyed
+    held = await desk.issue()
+    await eventually(lambda: _status(http, held.headers), httpx.codes.OK)
+    async with (
+        http.stream("GET", "/runs/watch", headers=held.headers) as watch,
+        AsyncExitStack() as strangers,
+    ):
+        events = watch.aiter_lines()
+        assert await anext(events) == "event: ready"
+        idle = [await strangers.enter_async_context(connection(http)) for _ in range(3 * ROOM)]
+        for each in idle[::2]:
+            with suppress(anyio.BrokenResourceError):
+                await each.send(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        async with httpx.AsyncClient(base_url=http.base_url, trust_env=False) as newcomer:
+            assert await _status(newcomer, held.headers) == httpx.codes.OK
+        async with anyio.create_task_group() as tasks:
+            closed: list[SocketStream] = []
+            for each in idle:
+                tasks.start_soon(_note_end, each, closed)
+            await eventually(lambda: len(closed) >= ROOM, True)
+            tasks.cancel_scope.cancel()
+        # What is in use goes on.
+        await http.post("/runs", json={"flow_name": "f"}, headers=held.headers)
+        await _until(events, "event: snapshot")
+    told = [each for each in caplog.records if "too many connections" in each.getMessage()]
+    assert len(told) == 1
+
+
+async def _status(http: httpx.AsyncClient, headers: dict[str, str]) -> int:
+    return (await http.get("/runs", headers=headers)).status_code
+
+
+async def _until(lines: AsyncIterator[str], wanted: str) -> None:
+    with anyio.fail_after(10):
+        while await anext(lines) != wanted:
+            pass
+
+
+async def _note_end(stream: SocketStream, closed: list[SocketStream]) -> None:
+    with suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+        while True:
+            await stream.receive()
+    closed.append(stream)

@@ -1,0 +1,156 @@
+"""Bodies that do not come, and answers that are not found."""
+
+import time
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+
+from pyoco_gateway.http.time_limit import TimeLimit
+from pyoco_testkit.nats_server import NatsServer
+from raw_http import answer_in, connection, rest_of
+
+POST = b"POST /runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+BODY = b'{"flow_name": "hello"}'
+SOON = "0.5"
+SLOW_CALLERS = 50
+
+
+async def test_a_body_of_a_byte_now_and_then_is_not_waited_for(
+    start_gateway: Any, nats_server: NatsServer, store: Any
+) -> None:
+    """However it says that it goes on; others are served meanwhile."""
+    async with start_gateway(nats_server.url, PYOCO_HTTP_BODY_TIMEOUT_SEC=SOON) as gateway:
+        for head, drop in (
+            (POST + b"Content-Length: 1000\r\n\r\n", b"{"),
+            (POST + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\n{\r\n"),
+        ):
+            received: list[bytes] = []
+            async with anyio.create_task_group() as tasks:
+                for _ in range(SLOW_CALLERS):
+                    tasks.start_soon(drip, gateway, head, drop, received)
+                await anyio.sleep(0.2)
+                answer = await gateway.post("/runs", json={"flow_name": "hello"})
+                assert answer.status_code == 200
+            answers = [answer_in(each) for each in received]
+            assert [(each.status, each.err_id) for each in answers] == [
+                (408, "ERR-PYOCO-0138")
+            ] * SLOW_CALLERS
+            assert all(each.headers["connection"] == "close" for each in answers)
+
+    assert len(await store.runs()) == 2
+
+
+async def test_a_body_that_comes_in_pieces_is_taken(gateway: httpx.AsyncClient) -> None:
+    async with connection(gateway) as stream:
+        await stream.send(POST + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(BODY))
+        for byte in BODY:
+            await stream.send(bytes([byte]))
+            await anyio.sleep(0.01)
+        answer = answer_in(await rest_of(stream))
+
+    assert answer.status == 200
+
+
+async def test_an_answer_that_is_not_found_is_given_up(
+    start_gateway: Any, broker_link: Any
+) -> None:
+    link, url = broker_link
+    async with start_gateway(url, PYOCO_HTTP_REQUEST_TIMEOUT_SEC=SOON) as gateway:
+        link.swallow = ("$JS.API.DIRECT.GET.KV_pyoco_runs", "$JS.API.STREAM.MSG.GET.KV_pyoco_runs")
+        began = time.monotonic()
+        answer = await gateway.get("/runs/00000000-0000-4000-8000-000000000000")
+        took_sec = time.monotonic() - began
+        link.swallow = ()
+        again = await gateway.get("/runs/00000000-0000-4000-8000-000000000000")
+
+    assert link.lost
+    assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0137")
+    assert answer.json()["request_id"] == answer.headers["x-request-id"]
+    assert took_sec < 2
+    assert again.status_code == 404
+
+
+async def test_a_stream_goes_on_after_the_time_for_an_answer(
+    start_gateway: Any, nats_server: NatsServer
+) -> None:
+    async with start_gateway(nats_server.url, PYOCO_HTTP_REQUEST_TIMEOUT_SEC=SOON) as gateway:
+        run_id = (await gateway.post("/runs", json={"flow_name": "f"})).json()["run_id"]
+        began = time.monotonic()
+        async with gateway.stream("GET", f"/runs/{run_id}/watch?timeout_sec=2") as stream:
+            lines = [line async for line in stream.aiter_lines()]
+
+    assert time.monotonic() - began > 1.5
+    assert any("PENDING" in line for line in lines)
+
+
+async def test_an_end_from_elsewhere_is_passed_on() -> None:
+    """Whoever stops the server must not be told that a caller was slow."""
+    limit = TimeLimit(forever, request_sec=60, body_sec=60)
+
+    with anyio.move_on_after(0.1) as scope:
+        await limit({"type": "http"}, nothing_comes, nobody_listens)
+
+    assert scope.cancelled_caught
+
+
+async def test_an_answer_that_began_is_not_begun_again() -> None:
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200})
+        await anyio.sleep(0.6)
+        await send({"type": "http.response.body", "body": b"late"})
+
+    await TimeLimit(slow, request_sec=0.01, body_sec=0.01)({"type": "http"}, nothing_comes, send)
+
+    assert [message["type"] for message in sent] == ["http.response.start", "http.response.body"]
+
+
+@pytest.mark.parametrize("kind", ["lifespan", "websocket"])
+async def test_what_is_no_request_has_all_the_time(kind: str) -> None:
+    seen: list[str] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await anyio.sleep(0.4)
+        seen.append(scope["type"])
+
+    limit = TimeLimit(app, request_sec=0.01, body_sec=0.01)
+    await limit({"type": kind}, nothing_comes, nobody_listens)
+
+    assert seen == [kind]
+
+
+async def drip(gateway: httpx.AsyncClient, head: bytes, drop: bytes, received: list[bytes]) -> None:
+    """Send a body a little at a time until the other side has enough; note its word."""
+    async with connection(gateway) as stream, anyio.create_task_group() as tasks:
+
+        async def send() -> None:
+            try:
+                await stream.send(head)
+                while True:
+                    await stream.send(drop)
+                    await anyio.sleep(0.1)
+            except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                pass
+
+        tasks.start_soon(send)
+        received.append(await rest_of(stream))
+        tasks.cancel_scope.cancel()
+
+
+async def forever(scope: Scope, receive: Receive, send: Send) -> None:
+    await anyio.sleep_forever()
+
+
+async def nothing_comes() -> Message:
+    raise AssertionError("nobody reads")
+
+
+async def nobody_listens(message: Message) -> None:
+    raise AssertionError("nobody answers")

@@ -1,0 +1,120 @@
+"""Keys for tests, and gateways that ask for them."""
+
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import httpx
+from pydantic import SecretStr
+
+from pyoco_gateway.access.caller import KeyScope
+from pyoco_gateway.access.keys import ApiKeyRecord, Pepper, issue_key
+from pyoco_protocol.ids import new_run_id
+from pyoco_testkit.eventually import eventually
+
+if TYPE_CHECKING:
+    from conftest import StartGateway, Store
+
+PEPPER: Final = "pepper-of-the-tests-0123456789"
+KEYED: Final = {"PYOCO_HTTP_AUTH_MODE": "api_key", "PYOCO_AUTH_PEPPER": PEPPER}
+RUNS: Final = frozenset({KeyScope.RUNS_READ, KeyScope.RUNS_WRITE})
+
+
+class HeldKey:
+    """A key, as who holds it and who keeps the bucket see it."""
+
+    def __init__(self, record: ApiKeyRecord, key: str) -> None:
+        self.record = record
+        self.key = key
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What a request with this key carries."""
+        return {"X-API-Key": self.key}
+
+
+class KeyAdmin:
+    """Writes keys into the bucket, with nothing of the gateway's own but the form of a record."""
+
+    def __init__(self, store: "Store") -> None:
+        self._store = store
+
+    async def issue(
+        self,
+        *scopes: KeyScope,
+        tenant: str = "acme",
+        expires_at: float | None = None,
+    ) -> HeldKey:
+        """Return a new key with these scopes; with those of a plain key where none is named."""
+        record, key = issue_key(
+            Pepper(SecretStr(PEPPER)),
+            tenant_id=tenant,
+            now=time.time(),
+            scopes=frozenset(scopes) or RUNS,
+            expires_at=expires_at,
+        )
+        await self.put(record)
+        return HeldKey(record, key)
+
+    async def put(self, record: ApiKeyRecord) -> None:
+        """Write a record as it is."""
+        await self._write(record.key_id, record.to_bytes())
+
+    async def change(self, held: HeldKey, **changes: Any) -> None:
+        """Write a key anew with these fields."""
+        await self.put(held.record.model_copy(update=changes))
+
+    async def revoke(self, held: HeldKey) -> None:
+        """Withdraw a key."""
+        await self.change(held, revoked_at=time.time())
+
+    async def delete(self, held: HeldKey) -> None:
+        """Remove a key without a trace."""
+        await self._write(held.record.key_id, b"", {"KV-Operation": "DEL"})
+
+    async def _write(self, key_id: str, data: bytes, headers: dict[str, str] | None = None) -> None:
+        # Blind, as no part of the product writes: a test is alone with its bucket.
+        await self._store.js.publish(f"$KV.pyoco_auth.{key_id}", data, headers=headers)
+
+
+Keyed = tuple[httpx.AsyncClient, KeyAdmin]
+
+
+@asynccontextmanager
+async def keyed_gateway_at(
+    start_gateway: "StartGateway", nats_url: str, store: "Store", **environ: str
+) -> AsyncGenerator[Keyed]:
+    """A gateway that asks for keys and has read those there are, and the desk that issues them."""
+    desk = KeyAdmin(store)
+    async with start_gateway(nats_url, wait=False, **KEYED, **environ) as http:
+        await has_key_bucket(store)
+        first = await desk.issue()
+        await knows(http, first)
+        yield http, desk
+
+
+async def knows(http: httpx.AsyncClient, held: HeldKey) -> None:
+    """Return when the gateway lets a key in and can use the broker."""
+    path = f"/runs/{new_run_id()}"
+    await status_becomes(http, path, held, httpx.codes.NOT_FOUND)
+
+
+async def status_becomes(
+    http: httpx.AsyncClient, path: str, held: HeldKey, status: int, timeout: float = 10.0
+) -> None:
+    """Return when a request with the key is answered so."""
+
+    async def answered() -> int:
+        return (await http.get(path, headers=held.headers)).status_code
+
+    await eventually(answered, status, timeout)
+
+
+async def has_key_bucket(store: "Store") -> None:
+    """Return when there is a bucket to put keys into."""
+
+    async def streams() -> list[str | None]:
+        return [info.config.name for info in await store.js.streams_info()]
+
+    await eventually(streams, lambda names: "KV_pyoco_auth" in names)

@@ -1,0 +1,89 @@
+import base64
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyoco_gateway.runs.index.cursors import (
+    ChangesCursor,
+    Cursor,
+    CursorError,
+    Cursors,
+    HistoryCursor,
+)
+
+STREAM = "KV_pyoco_runs"
+CREATED = "2026-11-17T12:00:00.123456789Z"
+FILTERS = "0123456789abcdef"
+OURS = Cursors(STREAM, CREATED)
+URL_CHARS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+
+revisions = st.integers(0, 2**63 - 1)
+moments = st.floats(0, 4e9)
+cursors: st.SearchStrategy[Cursor] = st.one_of(
+    st.builds(ChangesCursor, revisions, moments, revisions),
+    st.builds(HistoryCursor, moments, st.integers(-(2**63), 2**63 - 1)),
+)
+
+
+@given(cursors)
+def test_a_cursor_is_read_as_it_was_written_by_any_gateway_of_the_deployment(
+    cursor: Cursor,
+) -> None:
+    text = OURS.write(cursor, FILTERS)
+    assert set(text) <= set(URL_CHARS)
+    assert len(text) <= 512
+    assert Cursors(STREAM, CREATED).read(text, FILTERS) == cursor
+
+
+@given(cursors, st.data())
+def test_a_cursor_that_was_altered_anywhere_is_refused(cursor: Cursor, data: st.DataObject) -> None:
+    text = OURS.write(cursor, FILTERS)
+    place = data.draw(st.integers(0, len(text) - 1))
+    other = data.draw(st.sampled_from(URL_CHARS).filter(lambda char: char != text[place]))
+    with pytest.raises(CursorError):
+        OURS.read(text[:place] + other + text[place + 1 :], FILTERS)
+
+
+@given(cursors, st.integers(1, 30))
+def test_a_cursor_that_was_cut_or_grew_is_refused(cursor: Cursor, by: int) -> None:
+    text = OURS.write(cursor, FILTERS)
+    for altered in (text[:-by], text[by:], text + "A" * by, text + "="):
+        with pytest.raises(CursorError):
+            OURS.read(altered, FILTERS)
+
+
+@given(st.text() | st.binary().map(lambda data: base64.urlsafe_b64encode(data).decode()))
+def test_what_was_never_given_out_is_refused(text: str) -> None:
+    with pytest.raises(CursorError):
+        OURS.read(text, FILTERS)
+
+
+@pytest.mark.parametrize("payload", [[], {}, 1, None, ["a"], ["a", "b"], [[], {}, []]])
+def test_a_forgery_of_the_right_form_is_refused(payload: object) -> None:
+    forged = base64.urlsafe_b64encode(json.dumps(payload).encode() + b"x" * 12).decode()
+    with pytest.raises(CursorError):
+        OURS.read(forged.rstrip("="), FILTERS)
+
+
+def test_a_cursor_into_a_bucket_that_was_made_anew_says_to_start_anew() -> None:
+    text = OURS.write(ChangesCursor(5, 0.0, 5), FILTERS)
+    with pytest.raises(CursorError, match="start anew"):
+        Cursors(STREAM, "2026-11-17T12:00:01Z").read(text, FILTERS)
+
+
+def test_a_cursor_of_other_filters_is_refused() -> None:
+    text = OURS.write(HistoryCursor(1.0, 2), FILTERS)
+    with pytest.raises(CursorError, match="other filters"):
+        OURS.read(text, "fedcba9876543210")
+
+
+@given(cursors)
+def test_a_cursor_of_another_tenant_reads_like_one_that_was_altered(cursor: Cursor) -> None:
+    acme, globex = (Cursors(STREAM, CREATED, tenant) for tenant in ("acme", "globex"))
+    text = acme.write(cursor, FILTERS)
+    assert acme.read(text, FILTERS) == cursor
+    for other in (globex, OURS):
+        with pytest.raises(CursorError, match="was altered"):
+            other.read(text, FILTERS)

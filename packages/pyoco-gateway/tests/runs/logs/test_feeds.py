@@ -1,0 +1,150 @@
+"""Many follow what a run prints; it is read once for all of them."""
+
+import json
+from collections.abc import AsyncGenerator
+
+import anyio
+import pytest
+
+from pyoco_gateway.runs.feed import RunFeed
+from pyoco_gateway.runs.logs.feeds import LogFeed, LogFeeds
+from pyoco_protocol.ids import new_run_id
+from pyoco_protocol.jetstream.bucket_watch import Entry
+from pyoco_protocol.jetstream.connection import Broker, open_broker
+from pyoco_protocol.jetstream.ensure import ensure_topology
+from pyoco_protocol.jetstream.output_store import OutputStore, StoredChunk
+from pyoco_protocol.runs.output import LogChunk
+from pyoco_protocol.settings import BrokerSettings, TopologySettings
+from pyoco_protocol.subjects import Names
+from pyoco_protocol.topology import wanted_topology
+from pyoco_testkit.builders import snapshot_json
+from pyoco_testkit.nats_server import NatsServer
+
+RUN = new_run_id()
+CHUNKS = 20
+
+
+class CountingStore(OutputStore):
+    """The real stream, and how often it is read."""
+
+    reads = 0
+
+    async def next(self, run_id: str, from_seq: int) -> StoredChunk | None:
+        self.reads += 1
+        return await super().next(run_id, from_seq)
+
+
+@pytest.fixture
+async def logs(nats_server: NatsServer) -> AsyncGenerator[CountingStore]:
+    async def prepare(opened: Broker) -> None:
+        await ensure_topology(opened.client, wanted_topology(TopologySettings()))
+
+    settings = BrokerSettings(nats_url=nats_server.url)
+    async with open_broker(settings, name="tests", prepare=prepare) as broker:
+        await broker.wait_until_up()
+        yield CountingStore(broker, Names())
+
+
+async def put(logs: OutputStore, *numbers: int, run_id: str = RUN) -> None:
+    for n in numbers:
+        await logs.put(LogChunk(run_id=run_id, attempt=1, n=n))
+
+
+async def read_all(feed: LogFeed, from_seq: int = 0) -> list[int]:
+    """Return the numbers of the chunks that are there."""
+    found: list[int] = []
+    while (stored := await feed.next(from_seq)) is not None:
+        assert stored.chunk is not None
+        found.append(stored.chunk.n)
+        from_seq = stored.stream_seq + 1
+    return found
+
+
+def change(run_id: str, **fields: object) -> Entry:
+    data = json.dumps(snapshot_json(run_id=run_id, **fields)).encode()
+    return Entry(key=run_id, revision=1, value=data, written_at=0.0, pending=0)
+
+
+async def test_a_run_is_read_once_however_many_follow_it(logs: CountingStore) -> None:
+    feeds, received = LogFeeds(logs), list[list[int]]()
+
+    async def follow() -> None:
+        async with feeds.following(RUN) as feed:
+            numbers: list[int] = []
+            seq = 0
+            while len(numbers) < CHUNKS:
+                changed = feed.changed
+                while (stored := await feed.next(seq)) is not None:
+                    assert stored.chunk is not None
+                    numbers.append(stored.chunk.n)
+                    seq = stored.stream_seq + 1
+                if len(numbers) < CHUNKS:
+                    await changed.wait()
+            received.append(numbers)
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as followers:
+            for _ in range(50):
+                followers.start_soon(follow)
+            await put(logs, *range(CHUNKS))
+    assert received == [list(range(CHUNKS))] * 50
+    # One for each chunk, and some that came too early. Not fifty times as many.
+    assert logs.reads < 10 * CHUNKS
+    assert feeds.followed == 0
+
+
+async def test_where_nothing_is_new_nothing_is_read(logs: CountingStore) -> None:
+    async with LogFeeds(logs).following(RUN) as feed:
+        await put(logs, 0)
+        assert await read_all(feed) == [0]
+        before = logs.reads
+        for _ in range(10):
+            feed.look_again()
+            assert await read_all(feed) == [0]
+        assert logs.reads - before <= 1
+
+
+async def test_one_who_has_fallen_behind_misses_nothing(logs: CountingStore) -> None:
+    async with LogFeeds(logs).following(RUN) as feed:
+        await put(logs, *range(100))
+        assert await read_all(feed) == list(range(100))
+        assert await read_all(feed) == list(range(100))
+        assert await read_all(feed, 96) == [95, 96, 97, 98, 99]
+        # One that begins later than the first reads no further than there is.
+        assert await read_all(feed, 1000) == []
+
+
+async def test_one_who_begins_late_does_not_hide_the_beginning(logs: CountingStore) -> None:
+    async with LogFeeds(logs).following(RUN) as feed:
+        await put(logs, *range(10))
+        assert await read_all(feed, 8) == [7, 8, 9]
+        assert await read_all(feed) == list(range(10))
+
+
+async def test_the_end_of_a_run_is_told_to_those_who_follow_it(logs: CountingStore) -> None:
+    feeds, other = LogFeeds(logs), new_run_id()
+    watch = RunFeed([feeds])
+    async with feeds.following(RUN) as feed, feeds.following(other) as another:
+        watch.on_entry(change(RUN, status="RUNNING"))
+        watch.on_entry(change(new_run_id(), status="COMPLETED"))
+        assert [each.is_over for each in (feed, another)] == [False, False]
+        changed = feed.changed
+        watch.on_entry(change(RUN, status="COMPLETED"))
+        assert changed.is_set()
+        assert [each.is_over for each in (feed, another)] == [True, False]
+        watch.on_entry(Entry(key=other, revision=2, value=None, written_at=0.0, pending=0))
+        assert [each.is_over for each in (feed, another)] == [True, True]
+    assert feeds.followed == 0
+
+
+async def test_a_new_connection_makes_everybody_look_again(logs: CountingStore) -> None:
+    feeds = LogFeeds(logs)
+    async with feeds.following(RUN) as feed:
+        assert await read_all(feed) == []
+        # As if the word of it had been lost.
+        feed._is_promised = False
+        changed, before = feed.changed, logs.reads
+        feeds.on_resumed()
+        assert changed.is_set()
+        assert await read_all(feed) == []
+        assert logs.reads == before + 1

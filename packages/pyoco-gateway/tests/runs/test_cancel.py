@@ -1,0 +1,342 @@
+"""`POST /runs/{run_id}/cancel` against a real broker: what is recorded, and what it ends as."""
+
+import random
+from collections.abc import AsyncGenerator
+from functools import partial
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+
+from pyoco_protocol.ids import new_run_id
+from pyoco_protocol.jetstream.connection import Broker, open_broker
+from pyoco_protocol.jetstream.requests import ask
+from pyoco_protocol.jetstream.run_store import ConflictError, RunStore
+from pyoco_protocol.runs.lifecycle import RunStatus, TaskStatus, merge
+from pyoco_protocol.settings import BrokerSettings
+from pyoco_protocol.subjects import Names, cancel_hint
+from pyoco_testkit.builders import snapshot
+from pyoco_testkit.eventually import eventually
+from pyoco_testkit.nats_server import NatsServer
+
+UPPER_CASE = "7D0C1A9E-3F5B-4F0E-9A51-0C2F7A11D3B4"
+IMPOSSIBLE_IDS = ["nosuch", "a b", ">", "*", "a.b", "%00", "x" * 500, UPPER_CASE]
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.fixture
+async def broker(nats_server: NatsServer, gateway: httpx.AsyncClient) -> AsyncGenerator[Broker]:
+    """A worker's connection, as it were; the gateway has set the broker up."""
+    async with open_broker(BrokerSettings(nats_url=nats_server.url), name="worker") as opened:
+        await opened.wait_until_up()
+        yield opened
+
+
+@pytest.fixture
+def runs(broker: Broker) -> RunStore:
+    return RunStore(broker, Names())
+
+
+async def submit(gateway: httpx.AsyncClient) -> str:
+    answer = await gateway.post("/runs", json={"flow_name": "nap"})
+    return str(answer.json()["run_id"])
+
+
+async def cancel(gateway: httpx.AsyncClient, run_id: str, **words: Any) -> dict[str, Any]:
+    answer = await gateway.post(f"/runs/{run_id}/cancel", **words)
+    assert answer.status_code == 200, answer.text
+    body: dict[str, Any] = answer.json()
+    return body
+
+
+async def status(gateway: httpx.AsyncClient, run_id: str) -> str:
+    return str((await gateway.get(f"/runs/{run_id}")).json()["status"])
+
+
+async def revision_of(runs: RunStore, run_id: str) -> int:
+    stored = await runs.read(run_id)
+    assert stored is not None
+    return stored.revision
+
+
+async def claim(runs: RunStore, run_id: str, **fields: Any) -> int:
+    stored = await runs.read(run_id)
+    assert stored is not None
+    owned = {"status": RunStatus.RUNNING, "worker_id": "w1", "instance_id": "life", "attempt": 1}
+    return await runs.replace(
+        stored.snapshot.model_copy(update={**owned, **fields}), stored.revision
+    )
+
+
+async def test_a_run_that_nobody_has_taken_is_cancelled_right_after_the_answer(
+    gateway: httpx.AsyncClient, runs: RunStore
+) -> None:
+    run_id = await submit(gateway)
+    answered = await cancel(gateway, run_id, json={"reason": "wrong parameters"})
+    assert answered["status"] == "CANCELLING"
+    assert (answered["cancel_reason"], answered["cancel_requested_by"]) == (
+        "wrong parameters",
+        None,
+    )
+    assert answered["cancel_requested_at"] == answered["updated_at"] > 0
+    await eventually(lambda: status(gateway, run_id), "CANCELLED", 2)
+    ended = (await gateway.get(f"/runs/{run_id}")).json()
+    assert ended["cancel_reason"] == "wrong parameters"
+    assert ended["cancel_requested_at"] == answered["cancel_requested_at"]
+    assert (ended["attempt"], ended["late_outcome"]) == (0, None)
+    assert ended["end_time"] is not None
+    # PENDING, CANCELLING, CANCELLED.
+    assert await revision_of(runs, run_id) == 3
+
+
+async def test_a_run_that_a_worker_has_is_left_to_that_worker(
+    gateway: httpx.AsyncClient, runs: RunStore, broker: Broker
+) -> None:
+    hinted = await broker.client.subscribe(cancel_hint("*"))
+    await broker.client.flush()
+    run_id = await submit(gateway)
+    await claim(runs, run_id, tasks={"a": TaskStatus.RUNNING})
+    answered = await cancel(gateway, run_id)
+    assert (answered["status"], answered["worker_id"]) == ("CANCELLING", "w1")
+    assert answered["tasks"] == {"a": "RUNNING"}
+    message = await hinted.next_msg(timeout=5)
+    assert message.subject == cancel_hint(run_id)
+    # Another cancel gets its answer only after what followed the first one is done.
+    assert (await cancel(gateway, run_id))["status"] == "CANCELLING"
+    stored = await runs.read(run_id)
+    assert stored is not None
+    assert (stored.snapshot.status, stored.snapshot.attempt) == (RunStatus.CANCELLING, 1)
+    assert stored.revision == 3
+
+
+async def test_a_worker_of_an_earlier_server_counts_as_an_owner_too(
+    gateway: httpx.AsyncClient, runs: RunStore
+) -> None:
+    run_id = await submit(gateway)
+    await claim(runs, run_id, instance_id=None, attempt=0)
+    await cancel(gateway, run_id)
+    assert await status(gateway, run_id) == "CANCELLING"
+
+
+@pytest.mark.parametrize("end", ["COMPLETED", "FAILED", "CANCELLED"])
+async def test_a_run_that_is_over_comes_back_as_it_is(
+    gateway: httpx.AsyncClient, runs: RunStore, broker: Broker, end: str
+) -> None:
+    hinted = await broker.client.subscribe(cancel_hint("*"))
+    await broker.client.flush()
+    run = snapshot(status=end, end_time=5.0)
+    revision = await runs.create(run)
+    for _ in range(3):
+        answered = await cancel(gateway, run.run_id, json={"reason": "too late"})
+        assert (answered["status"], answered["end_time"]) == (end, 5.0)
+        assert (answered["cancel_requested_at"], answered["cancel_reason"]) == (None, None)
+    assert await revision_of(runs, run.run_id) == revision
+    assert hinted.pending_msgs == 0
+
+
+async def test_a_second_cancel_changes_nothing(gateway: httpx.AsyncClient, runs: RunStore) -> None:
+    run_id = await submit(gateway)
+    await claim(runs, run_id)
+    first = await cancel(gateway, run_id, json={"reason": "first"})
+    revision = await revision_of(runs, run_id)
+    assert await cancel(gateway, run_id, json={"reason": "second"}) == first
+    assert await cancel(gateway, run_id) == first
+    assert await revision_of(runs, run_id) == revision
+
+
+async def test_a_cancelling_that_says_nothing_else_is_a_cancel(
+    gateway: httpx.AsyncClient, runs: RunStore
+) -> None:
+    """As a worker of an earlier server writes it, with nobody's name in it."""
+    run = snapshot(status="CANCELLING")
+    await runs.create(run)
+    assert (await cancel(gateway, run.run_id))["status"] == "CANCELLING"
+    await eventually(lambda: status(gateway, run.run_id), "CANCELLED", 2)
+
+
+async def test_a_cancel_whose_status_was_overwritten_is_recorded_again(
+    gateway: httpx.AsyncClient, runs: RunStore
+) -> None:
+    """By a writer that does not look: what is answered must say what will come of it."""
+    run_id = await submit(gateway)
+    await claim(runs, run_id, cancel_requested_at=5.0, cancel_reason="first")
+    answered = await cancel(gateway, run_id, json={"reason": "second"})
+    assert answered["status"] == "CANCELLING"
+    assert (answered["cancel_requested_at"], answered["cancel_reason"]) == (5.0, "first")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {},
+        {"json": {}},
+        {"json": {"reason": None}},
+        {"json": {"unknown": 1}},
+        {"json": {"reason": "x" * 1000}},
+        {"json": {"reason": "改行\nと\t記号"}},
+    ],
+)
+async def test_what_a_caller_says_with_it_is_optional(
+    gateway: httpx.AsyncClient, words: dict[str, Any]
+) -> None:
+    run_id = await submit(gateway)
+    answered = await cancel(gateway, run_id, **words)
+    assert answered["status"] == "CANCELLING"
+    assert answered["cancel_reason"] == words.get("json", {}).get("reason")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "err_id"),
+    [
+        ({"json": {"reason": "x" * 1001}}, 422, "ERR-PYOCO-0002"),
+        ({"json": {"reason": 7}}, 422, "ERR-PYOCO-0002"),
+        ({"json": []}, 422, "ERR-PYOCO-0002"),
+        (
+            {"content": b"null", "headers": JSON},
+            422,
+            "ERR-PYOCO-0002",
+        ),
+        ({"content": b"{", "headers": JSON}, 422, "ERR-PYOCO-0002"),
+        (
+            {"content": b'{"reason": "\\ud800"}', "headers": JSON},
+            422,
+            "ERR-PYOCO-0002",
+        ),
+        ({"content": b"{}", "headers": {"Content-Type": "text/plain"}}, 415, "ERR-PYOCO-0103"),
+        ({"content": b"{}"}, 415, "ERR-PYOCO-0103"),
+        ({"data": {"reason": "form"}}, 415, "ERR-PYOCO-0103"),
+        (
+            {"content": b" " * 2_000_000, "headers": JSON},
+            413,
+            "ERR-PYOCO-0101",
+        ),
+    ],
+)
+async def test_what_cannot_be_understood_cancels_nothing(
+    gateway: httpx.AsyncClient, runs: RunStore, words: dict[str, Any], code: int, err_id: str
+) -> None:
+    run_id = await submit(gateway)
+    answer = await gateway.post(f"/runs/{run_id}/cancel", **words)
+    assert (answer.status_code, answer.json()["err_id"]) == (code, err_id)
+    assert await revision_of(runs, run_id) == 1
+
+
+@pytest.mark.parametrize("run_id", [*IMPOSSIBLE_IDS, pytest.param(new_run_id(), id="unknown")])
+async def test_what_is_not_there_cannot_be_cancelled(
+    gateway: httpx.AsyncClient, run_id: str
+) -> None:
+    answer = await gateway.post(f"/runs/{run_id}/cancel")
+    assert (answer.status_code, answer.json()["err_id"]) == (404, "ERR-PYOCO-0005")
+
+
+async def test_a_record_that_cannot_be_read_is_told_as_one(
+    gateway: httpx.AsyncClient, broker: Broker
+) -> None:
+    run_id = new_run_id()
+    await ask(broker.client, Names().run(run_id), b"{}")
+    answer = await gateway.post(f"/runs/{run_id}/cancel")
+    assert answer.json()["err_id"] == "ERR-PYOCO-0115"
+
+
+async def test_without_a_broker_nothing_is_promised(
+    gateway: httpx.AsyncClient, nats_server: NatsServer
+) -> None:
+    run_id = await submit(gateway)
+    nats_server.kill()
+
+    async def refused() -> int:
+        return (await gateway.post(f"/runs/{run_id}/cancel")).status_code
+
+    await eventually(refused, 503)
+    await nats_server.restart()
+    await eventually(refused, 200)
+    await eventually(lambda: status(gateway, run_id), "CANCELLED", 5)
+
+
+async def test_the_answer_shows_nothing_internal(gateway: httpx.AsyncClient) -> None:
+    run_id = await submit(gateway)
+    assert not {"request_hash", "accepted_by", "task_records"} & set(await cancel(gateway, run_id))
+
+
+async def finish_like_a_worker(runs: RunStore, run_id: str, dice: random.Random) -> None:
+    """Claim a run and write its end, each by compare-and-set, with pauses where life has them."""
+    await anyio.sleep(dice.uniform(0, 0.01))
+    stored = await runs.read(run_id)
+    assert stored is not None
+    if stored.snapshot.status is RunStatus.PENDING:
+        owned = {"status": RunStatus.RUNNING, "instance_id": "life", "attempt": 1}
+        try:
+            await runs.replace(stored.snapshot.model_copy(update=owned), stored.revision)
+        except ConflictError:
+            return
+    outcome = dice.choice([RunStatus.COMPLETED, RunStatus.FAILED])
+    while (stored := await runs.read(run_id)) and not stored.snapshot.status.is_terminal:
+        await anyio.sleep(dice.uniform(0, 0.004))
+        end = stored.snapshot.model_copy(update={"status": outcome, "end_time": 9.0})
+        try:
+            await runs.replace(merge(stored.snapshot, end), stored.revision)
+        except ConflictError:
+            continue
+
+
+async def ends_of_a_race(
+    gateway: httpx.AsyncClient, runs: RunStore, seed: int, cancels: int
+) -> tuple[set[str], str, int | None]:
+    """Return what the cancels were answered, how the run ended, and its revision then."""
+    dice = random.Random(seed)
+    run_id = await submit(gateway)
+    answers: set[str] = set()
+
+    async def ask_for_it() -> None:
+        await anyio.sleep(dice.uniform(0, 0.02))
+        answers.add((await cancel(gateway, run_id))["status"])
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(finish_like_a_worker, runs, run_id, dice)
+        for _ in range(cancels):
+            tasks.start_soon(ask_for_it)
+    ended = await eventually(lambda: status(gateway, run_id), lambda it: it in _ENDS)
+    return answers, ended, await revision_of(runs, run_id)
+
+
+_ENDS = frozenset({"COMPLETED", "FAILED", "CANCELLED"})
+
+
+@pytest.mark.timeout(120)
+async def test_what_was_answered_cancelling_ends_cancelled_in_two_hundred_races(
+    gateway: httpx.AsyncClient, runs: RunStore
+) -> None:
+    seen: set[str] = set()
+    for seed in range(200):
+        answers, ended, _ = await ends_of_a_race(gateway, runs, seed, cancels=2)
+        seen |= answers
+        if "CANCELLING" in answers:
+            assert ended == "CANCELLED", f"seed {seed}: {answers}"
+        else:
+            # Answered with an end: that end stays.
+            assert answers == {ended}, f"seed {seed}: {answers}"
+    # They were races: some came in time and some too late.
+    assert "CANCELLING" in seen
+    assert seen & {"COMPLETED", "FAILED"}
+
+
+async def test_fifty_cancels_at_once_are_one(gateway: httpx.AsyncClient, runs: RunStore) -> None:
+    for seed in range(5):
+        answers, ended, _ = await ends_of_a_race(gateway, runs, seed, cancels=50)
+        assert answers <= {"CANCELLING", ended}
+        assert "CANCELLING" not in answers or ended == "CANCELLED"
+
+
+async def test_two_gateways_cancel_one_run_once(
+    nats_server: NatsServer, gateway: httpx.AsyncClient, start_gateway: Any, runs: RunStore
+) -> None:
+    async with start_gateway(nats_server.url) as other:
+        for _ in range(10):
+            run_id = await submit(gateway)
+            before = await revision_of(runs, run_id)
+            async with anyio.create_task_group() as tasks:
+                for each in (gateway, other) * 5:
+                    tasks.start_soon(cancel, each, run_id)
+            await eventually(partial(status, other, run_id), "CANCELLED", 2)
+            assert await revision_of(runs, run_id) == before + 2

@@ -1,0 +1,381 @@
+"""`GET /runs` and `GET /runs/counts` over a real bucket."""
+
+import json
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+
+from pyoco_gateway.runs import list as list_runs
+from pyoco_gateway.runs.index.cursors import ChangesCursor, Cursors
+from pyoco_gateway.runs.index.list_query import ListFilters
+from pyoco_protocol.ids import new_run_id
+from pyoco_protocol.jetstream.bucket_watch import BucketWatch
+from pyoco_testkit.builders import NOW, snapshot_json
+from pyoco_testkit.eventually import eventually
+from pyoco_testkit.nats_server import NatsServer
+
+STATUSES = {"PENDING", "RUNNING", "CANCELLING", "COMPLETED", "FAILED", "CANCELLED"}
+
+
+async def put(store: Any, **fields: Any) -> str:
+    record = snapshot_json(**fields)
+    await store.js.publish(f"$KV.pyoco_runs.{record['run_id']}", json.dumps(record).encode())
+    return str(record["run_id"])
+
+
+async def filled(store: Any, count: int) -> list[str]:
+    """Runs that are over, each updated a second after the one before."""
+    return [
+        await put(store, status="COMPLETED", updated_at=NOW + number, submitted_at=NOW + number)
+        for number in range(count)
+    ]
+
+
+async def listed(gateway: httpx.AsyncClient, query: str = "") -> list[str]:
+    answer = await gateway.get(f"/runs{query}")
+    assert answer.status_code == httpx.codes.OK, answer.text
+    body = answer.json()
+    return [item["run_id"] for item in (body if isinstance(body, list) else body["items"])]
+
+
+async def total(gateway: httpx.AsyncClient, query: str = "") -> int:
+    """How many runs are counted; -1 while they cannot be."""
+    answer = await gateway.get(f"/runs/counts{query}")
+    return int(answer.json()["total"]) if answer.status_code == httpx.codes.OK else -1
+
+
+async def test_an_empty_bucket_has_no_runs_and_that_is_no_failure(
+    gateway: httpx.AsyncClient,
+) -> None:
+    assert (await gateway.get("/runs")).json() == []
+    changes = (await gateway.get("/runs?updated_after=0")).json()
+    assert (changes["items"], bool(changes["next_cursor"])) == ([], True)
+    history = (await gateway.get("/runs?order=created")).json()
+    assert history == {"items": [], "next_cursor": None}
+    counts = (await gateway.get("/runs/counts")).json()
+    assert counts == {"total": 0, "by_status": dict.fromkeys(STATUSES, 0)}
+
+
+async def test_an_own_submission_is_listed_and_counted_at_once(gateway: httpx.AsyncClient) -> None:
+    for number in range(1, 21):
+        run_id = (await gateway.post("/runs", json={"flow_name": "hello"})).json()["run_id"]
+        assert (await listed(gateway, "?limit=1"))[0] == run_id
+        assert await total(gateway) == number
+
+
+async def test_a_list_shows_the_latest_first_and_as_many_as_wanted(
+    gateway: httpx.AsyncClient, store: Any
+) -> None:
+    runs = await filled(store, 60)
+    await eventually(lambda: total(gateway), 60)
+
+    assert await listed(gateway) == runs[:-51:-1]
+    assert await listed(gateway, "?limit=3&order=updated") == runs[:-4:-1]
+    assert len(await listed(gateway, "?limit=200")) == 60
+
+
+async def test_filters_choose_and_counts_agree(gateway: httpx.AsyncClient, store: Any) -> None:
+    failed = await put(store, status="FAILED", flow_name="daily_report", tag="gpu", error="why")
+    done = await put(store, status="COMPLETED", flow_name="daily_sync", workflow_yaml_sha256="ab")
+    other = await put(store, status="CANCELLED", flow_name="日次集計", submitted_at=NOW - 100)
+    await eventually(lambda: total(gateway), 3)
+
+    for query, expected in {
+        "?status=FAILED": {failed},
+        "?status=FAILED&status=CANCELLED": {failed, other},
+        "?flow=daily_sync": {done},
+        "?flow=daily*": {failed, done},
+        "?flow=日次*&status=CANCELLED": {other},
+        "?tag=gpu": {failed},
+        "?tag=gpu&status=COMPLETED": set(),
+        "?workflow_yaml_sha256=ab": {done},
+        "?workflow_yaml_sha256=ab&tag=gpu": set(),
+    }.items():
+        assert set(await listed(gateway, query)) == expected, query
+        assert await total(gateway, query) == len(expected), query
+    assert await listed(gateway, f"?submitted_before={NOW}") == [other]
+    assert set(await listed(gateway, f"?submitted_after={NOW}&order=created")) == {failed, done}
+    (item,) = (await gateway.get("/runs?status=FAILED")).json()
+    assert (item["flow_name"], item["tag"], item["error"]) == ("daily_report", "gpu", "why")
+    assert {"params", "tasks", "task_records"}.isdisjoint(item)
+
+
+async def test_whole_snapshots_come_when_they_are_asked_for(
+    gateway: httpx.AsyncClient, store: Any
+) -> None:
+    records = {"a": {"state": "SUCCEEDED", "output": [1]}}
+    run_id = await put(store, params={"n": 1}, task_records=records, request_hash="internal")
+    await eventually(lambda: total(gateway), 1)
+
+    for include in ("full", "all", "records"):
+        (run,) = (await gateway.get(f"/runs?include={include}")).json()
+        assert (run["run_id"], run["params"]) == (run_id, {"n": 1})
+        assert run["task_records"]["a"]["output"] == [1]
+        assert "request_hash" not in run
+        page = (await gateway.get(f"/runs?include={include}&updated_after=0")).json()
+        assert page["items"] == [run]
+
+
+async def test_the_history_is_walked_from_the_newest_to_the_oldest(
+    gateway: httpx.AsyncClient, store: Any
+) -> None:
+    runs = await filled(store, 23)
+    await eventually(lambda: total(gateway), 23)
+    seen: list[str] = []
+    query = "?order=created&limit=5"
+    while True:
+        page = (await gateway.get(f"/runs{query}")).json()
+        seen += [item["run_id"] for item in page["items"]]
+        if page["next_cursor"] is None:
+            break
+        # Runs that change move to the top of other lists, and not of this one.
+        await put(store, run_id=runs[0], status="FAILED", updated_at=NOW + 1000 + len(seen))
+        # The order need not be said again.
+        query = f"?limit=5&cursor={page['next_cursor']}"
+
+    assert seen == runs[::-1]
+
+
+async def test_a_cursor_serves_at_every_gateway_and_after_a_restart(
+    nats_server: NatsServer, store: Any, start_gateway: Any
+) -> None:
+    async with start_gateway(nats_server.url) as first:
+        runs = await filled(store, 6)
+        await eventually(lambda: total(first), 6)
+        history = (await first.get("/runs?order=created&limit=4")).json()["next_cursor"]
+        changes = (await first.get("/runs?updated_after=0&limit=4")).json()["next_cursor"]
+    async with start_gateway(nats_server.url) as second:
+        assert await listed(second, f"?cursor={history}") == runs[1::-1]
+        assert await listed(second, f"?cursor={changes}") == runs[4:]
+
+
+async def test_a_poll_follows_changes_and_nothing_but_changes(
+    gateway: httpx.AsyncClient, store: Any
+) -> None:
+    first, second = await filled(store, 2)
+    await eventually(lambda: total(gateway), 2)
+
+    page = (await gateway.get(f"/runs?updated_after={NOW}")).json()
+    assert [item["run_id"] for item in page["items"]] == [second]
+
+    async def following() -> list[str]:
+        nonlocal page
+        page = (await gateway.get(f"/runs?cursor={page['next_cursor']}")).json()
+        return [item["run_id"] for item in page["items"]]
+
+    cursor = page["next_cursor"]
+    assert await following() == []
+    assert page["next_cursor"] == cursor
+    # A heartbeat is no change; a write by a clock that is behind is one.
+    await put(
+        store, run_id=second, status="COMPLETED", updated_at=NOW + 1, submitted_at=NOW + 1,
+        heartbeat_at=NOW + 500,
+    )  # fmt: skip
+    await put(store, run_id=first, status="FAILED", updated_at=NOW - 500)
+    assert await eventually(following, bool) == [first]
+    assert await following() == []
+
+
+async def test_a_bad_query_is_refused_by_the_name_of_its_parameter(
+    gateway: httpx.AsyncClient,
+) -> None:
+    for query, named in {
+        "limit=0": "limit",
+        "limit=201": "limit",
+        "limit=x": "limit",
+        "status=DONE": "status",
+        "updated_after=soon": "updated_after",
+        "submitted_after=nan": "submitted_after",
+        "flow=": "flow",
+        "tag=a&tag=b": "tag",
+        "order=up": "order",
+        "updated_after=0&order=created": "updated_after",
+        "include=some": "include",
+        "cursor=abc": "cursor",
+        "offset=5": "offset",
+    }.items():
+        answer = await gateway.get(f"/runs?{query}")
+        assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0017"), query
+        assert named in answer.json()["detail"], query
+        assert [problem["where"] for problem in answer.json()["problems"]] == [named]
+
+
+async def test_a_cursor_goes_with_its_own_list_only(gateway: httpx.AsyncClient, store: Any) -> None:
+    await filled(store, 3)
+    await eventually(lambda: total(gateway), 3)
+    history = (await gateway.get("/runs?order=created&limit=1&tag=default")).json()["next_cursor"]
+    changes = (await gateway.get("/runs?updated_after=0&limit=1")).json()["next_cursor"]
+
+    for query, words in {
+        f"cursor={history}": "other filters",
+        f"cursor={history}&tag=gpu": "other filters",
+        f"cursor={history}&tag=default&order=updated": "another order",
+        f"cursor={history}&tag=default&updated_after=0": "without updated_after",
+        f"cursor={changes}&order=created": "another order",
+        f"cursor={changes[:-2]}AA": "altered",
+        f"cursor={changes}A": "cursor",
+    }.items():
+        answer = await gateway.get(f"/runs?{query}")
+        assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0017"), query
+        assert words in answer.json()["detail"], query
+    assert len(await listed(gateway, f"?cursor={changes}&limit=200&updated_after=7")) == 2
+
+
+async def test_an_unreadable_record_is_left_out_and_harms_no_other(
+    gateway: httpx.AsyncClient, store: Any
+) -> None:
+    run_id = await put(store)
+    for value in (b"{", b"\xff\xfe", b'{"run_id": 7}', b"[]", b"null", b"[" * 50_000):
+        await store.js.publish(f"$KV.pyoco_runs.{new_run_id()}", value)
+    last = await put(store, updated_at=NOW + 9)
+    await eventually(lambda: total(gateway), 2)
+
+    for query in ("", "?include=full", "?updated_after=0", "?order=created"):
+        assert set(await listed(gateway, query)) == {run_id, last}
+    assert (await gateway.get("/health?verbose=1")).json()["index"]["unreadable"] == 6
+
+
+async def test_a_run_that_is_deleted_vanishes_from_every_list(
+    gateway: httpx.AsyncClient, store: Any
+) -> None:
+    run_id, other = await filled(store, 2)
+    await eventually(lambda: total(gateway), 2)
+    await store.js.publish(f"$KV.pyoco_runs.{run_id}", b"", headers={"KV-Operation": "DEL"})
+
+    await eventually(lambda: total(gateway), 1)
+    for query in ("", "?include=full", "?updated_after=0", "?order=created"):
+        assert await listed(gateway, query) == [other]
+
+
+async def test_lists_ask_nothing_of_the_broker_and_never_fail(
+    gateway: httpx.AsyncClient, store: Any, nats_server: NatsServer
+) -> None:
+    """Each answer is whole, and four hundred of them cost the broker not one request."""
+    runs = await filled(store, 100)
+    await eventually(lambda: total(gateway), 100)
+
+    async def requests() -> int:
+        account = await store.client.request("$JS.API.INFO", timeout=5)
+        return int(json.loads(account.data)["api"]["total"])
+
+    before = await requests()
+    for _ in range(100):
+        assert await listed(gateway, "?limit=100") == runs[::-1]
+        assert len(await listed(gateway, "?updated_after=0&limit=200")) == 100
+        assert len(await listed(gateway, "?order=created&status=COMPLETED&limit=200")) == 100
+        assert await total(gateway) == 100
+    # Reaper and checks of its own may ask a few times meanwhile.
+    assert await requests() - before < 20
+
+
+async def test_without_a_broker_lists_are_unavailable_and_come_back_with_it(
+    gateway: httpx.AsyncClient, store: Any, nats_server: NatsServer
+) -> None:
+    """An index that nobody feeds any more would lie by and by."""
+    runs = await filled(store, 3)
+    await eventually(lambda: total(gateway), 3)
+    nats_server.kill()
+
+    async def status() -> int:
+        return (await gateway.get("/runs")).status_code
+
+    await eventually(status, 503)
+    for path in ("/runs", "/runs/counts", "/runs?updated_after=0"):
+        answer = await gateway.get(path)
+        assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0003")
+    await nats_server.restart()
+    await eventually(status, 200, timeout=15)
+    assert await listed(gateway) == runs[::-1]
+
+
+async def test_a_list_waits_for_an_index_that_is_being_built_and_then_says_when_to_come_back(
+    start_gateway: Any, nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never(_: BucketWatch) -> None:
+        await anyio.sleep_forever()
+
+    monkeypatch.setattr(BucketWatch, "run", never)
+    monkeypatch.setattr(list_runs, "_BUILD_WAIT_SEC", 0.05)
+    async with start_gateway(nats_server.url, wait=False) as gateway:
+
+        async def status() -> int:
+            return int((await gateway.get(f"/runs/{new_run_id()}")).status_code)
+
+        await eventually(status, 404)
+        for path in ("/runs", "/runs/counts", "/runs?order=created"):
+            answer = await gateway.get(path)
+            assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0123")
+            assert answer.headers["Retry-After"] == "2"
+        # What does not need the index is served meanwhile.
+        assert (await gateway.post("/runs", json={"flow_name": "hello"})).status_code == 200
+
+
+async def test_a_cursor_from_beyond_the_end_of_the_bucket_is_refused(
+    gateway: httpx.AsyncClient, store: Any
+) -> None:
+    """A store that was brought back from a backup counts anew from where it stood."""
+    info = await store.client.request("$JS.API.STREAM.INFO.KV_pyoco_runs", timeout=5)
+    cursors = Cursors("KV_pyoco_runs", json.loads(info.data)["created"])
+    ahead = cursors.write(ChangesCursor(1000, 0.0, 1000), ListFilters().fingerprint)
+
+    answer = await gateway.get(f"/runs?cursor={ahead}")
+
+    assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0017")
+    assert "start anew" in answer.json()["detail"]
+
+
+async def test_a_bucket_made_anew_is_listed_anew_and_ends_its_cursors(
+    gateway: httpx.AsyncClient, store: Any
+) -> None:
+    await filled(store, 5)
+    await eventually(lambda: total(gateway), 5)
+    cursors = [
+        (await gateway.get(f"/runs?limit=2&{query}")).json()["next_cursor"]
+        for query in ("updated_after=0", "order=created")
+    ]
+    config = (await store.js.stream_info("KV_pyoco_runs")).config
+    await store.js.delete_stream("KV_pyoco_runs")
+    await store.js.add_stream(config)
+    run_id = await put(store)
+
+    async def runs() -> list[str] | None:
+        answer = await gateway.get("/runs")
+        return [item["run_id"] for item in answer.json()] if answer.status_code == 200 else None
+
+    await eventually(runs, [run_id], timeout=15)
+    for cursor in cursors:
+        answer = await gateway.get(f"/runs?cursor={cursor}")
+        assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0017")
+        assert "start anew" in answer.json()["detail"]
+
+
+async def test_a_poller_sees_the_final_state_of_five_thousand_runs_that_eight_writers_change(
+    gateway: httpx.AsyncClient, store: Any
+) -> None:
+    final: dict[str, str] = {}
+
+    async def write(runs: list[str]) -> None:
+        # As many in flight as keeps the broker busy; what a writer knows to be stored is final.
+        for status in ("PENDING", "RUNNING", "COMPLETED"):
+            for first in range(0, len(runs), 125):
+                async with anyio.create_task_group() as batch:
+                    for run_id in runs[first : first + 125]:
+                        batch.start_soon(_put_status, run_id, status)
+
+    async def _put_status(run_id: str, status: str) -> None:
+        await put(store, run_id=run_id, status=status, updated_at=NOW + len(final))
+        final[run_id] = status
+
+    view: dict[str, str] = {}
+    page = (await gateway.get("/runs?updated_after=0&limit=200")).json()
+    async with anyio.create_task_group() as writers:
+        for _ in range(8):
+            writers.start_soon(write, [new_run_id() for _ in range(625)])
+        while len(view) < 5000 or view != final or page["items"]:
+            view.update({item["run_id"]: item["status"] for item in page["items"]})
+            query = f"?limit=200&cursor={page['next_cursor']}"
+            page = (await gateway.get(f"/runs{query}")).json()
+    assert set(view.values()) == {"COMPLETED"}
+    assert len(view) == 5000

@@ -1,0 +1,289 @@
+"""Graphs looked at with the engine's own parser: what can be built, and what never runs."""
+
+import contextlib
+import json
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pyoco_gateway.workflows.graph_check import graph_language
+from pyoco_protocol.workflows import document, graph_rules, scan
+from pyoco_protocol.workflows.graph_rules import Workflow, read_workflow
+from pyoco_protocol.workflows.problems import WorkflowInvalidError
+
+PAGE = Path(__file__).parents[4] / "docs" / "workflows.md"
+NAMES = [f"t{number}" for number in range(6)]
+
+
+def workflow(graph: str, *, tasks: Any = ("a", "b", "c"), **pipes: str) -> str:
+    """Return a file with this graph; JSON is YAML too."""
+    described = {name: {"callable": "m:f"} for name in tasks}
+    return json.dumps({"flow": {"graph": graph}, "tasks": described, "pipes": pipes})
+
+
+def read(text: str) -> Workflow:
+    return read_workflow(text, graph_language())
+
+
+def faults(text: str) -> list[str]:
+    with pytest.raises(WorkflowInvalidError) as refused:
+        read(text)
+    return [problem.code for problem in refused.value.problems]
+
+
+@pytest.mark.parametrize(
+    ("graph", "used"),
+    [
+        ("a", {"a"}),
+        ("a >> b >> c", {"a", "b", "c"}),
+        ("a >> again: a", {"a"}),
+        ("a # a comment\n>> b", {"a", "b"}),
+        ("switch(on=mode) { x: a; default: b }", {"a", "b"}),
+        ("switch(on=mode) { x: a >> c; default: b >> c }", {"a", "b", "c"}),
+        ("repeat(count=3) { a >> b }", {"a", "b"}),
+        ('foreach(over="params.items", item=it) { a }', {"a"}),
+        ('until(cond="$ctx.results.n > 3", max_iter=5) { a }', {"a"}),
+        ("a >> pipe(rest)", {"a", "b", "c"}),
+    ],
+)
+def test_a_graph_that_can_be_built_names_the_tasks_it_uses(graph: str, used: set[str]) -> None:
+    assert read(workflow(graph, rest="b >> c")).used == used
+
+
+@pytest.mark.parametrize(
+    ("graph", "code"),
+    [
+        ("a >>", "graph.syntax"),
+        ("a > b", "graph.syntax"),
+        ("a & b", "graph.syntax"),
+        ("a(1)", "graph.syntax"),
+        ("a >> missing", "graph.undefined_task"),
+        ("a >> pipe(missing)", "graph.undefined_pipe"),
+        ("a >> b >> a", "graph.repeated_task"),
+        ("a >> a: b", "graph.repeated_task"),
+        ("repeat(count=2){a} >> x: a >> x: b", "graph.invalid"),
+        ("repeat(count=9999999999){a}", "graph.iterations"),
+        ("until(cond=x, max_iter=1000001){a}", "graph.iterations"),
+        ("until(cond=x, max_iter=0){a}", "graph.invalid"),
+        ("repeat(count=²){a}", "graph.expression"),
+        ("repeat(count=2, collect=sum){a}", "graph.invalid"),
+        ("switch(on=x){}", "graph.invalid"),
+        ("repeat(count=2){" * 33 + "a" + "}" * 33, "graph.too_deep"),
+        ("repeat(count=2){" * 3_000 + "a" + "}" * 3_000, "graph.too_deep"),
+        (" >> ".join(f"n{number}: a" for number in range(2_001)), "graph.too_large"),
+        ("a #" + "#" * 70_000, "graph.too_large"),
+        ('until(cond="$ctx.a == ' + "1 + " * 400 + '1"){a}', "graph.expression"),
+        ("switch(on=x){ " + "9" * 5_000 + ": a }", "graph.invalid"),
+    ],
+)
+def test_a_graph_that_cannot_be_built_is_refused(graph: str, code: str) -> None:
+    assert code in faults(workflow(graph))
+
+
+def test_the_largest_graph_that_is_allowed_is_built() -> None:
+    graph = " >> ".join(f"n{number}: a" for number in range(graph_rules.MAX_STEPS))
+    assert read(workflow(graph)).used == {"a"}
+
+
+def test_pipes_in_a_circle_or_that_multiply_are_refused() -> None:
+    assert faults(workflow("pipe(p)", p="a >> pipe(q)", q="b >> pipe(p)")) == ["graph.pipe_circle"]
+    doubling = {f"p{n}": f"pipe(p{n + 1}) >> pipe(p{n + 1})" for n in range(15)}
+    assert faults(workflow("pipe(p0)", **doubling, p15="repeat(count=2){a}")) == ["graph.too_large"]
+    deep = {f"p{n}": f"pipe(p{n + 1})" for n in range(100)}
+    assert faults(workflow("pipe(p0)", **deep, p100="a")) == ["graph.pipe_depth"]
+    padded = {"p": "repeat(count=2){a} " + "#" * 50_000}
+    again = " >> ".join(["pipe(p)"] * 500)
+    assert faults(workflow(again, **padded)) == ["graph.too_large"]
+
+
+def test_every_fault_of_shape_and_graph_is_told_at_once_each_in_its_line() -> None:
+    text = """\
+flow:
+  graph: |
+    a >> nowhere
+    >> until(cond="$ctx.n > 9**9**8") { a }
+  colour: red
+tasks:
+  a:
+    callable: m:f
+    retries: 3
+"""
+    with pytest.raises(WorkflowInvalidError) as refused:
+        read(text)
+    assert [(problem.code, problem.line) for problem in refused.value.problems] == [
+        ("schema.unknown_key", 5),
+        ("schema.unknown_key", 9),
+        ("graph.undefined_task", 3),
+        ("graph.expression", 4),
+    ]
+
+
+ESCAPES = [
+    "__import__('os').system('touch {canary}')",
+    "().__class__.__bases__[0].__subclasses__()",
+    "(lambda: open('{canary}', 'w'))()",
+    "[open('{canary}', 'w') for _ in 'x']",
+    'f\'{{open("{canary}", "w")}}\'',
+    "(x := open('{canary}', 'w'))",
+    'exec(\'open("{canary}", "w")\')',
+    'eval(\'open("{canary}", "w")\')',
+    "compile('1', '', 'eval')",
+    "getattr($ctx, 'params')",
+    "$ctx.__class__",
+    "$ctx.loop.__class__.__init__.__globals__",
+    "$ctx.params.__class__.__mro__",
+    "$ctx._results",
+    "$ctx.a.__getattribute__",
+    "$env.__class__",
+    "$ctx.a[0]",
+    "$ctx.a()",
+    "$ctx.a.b()",
+    "$ctx.a('x')",
+    "_ctx('a')",
+    "_env('HOME')",
+    "$ctx.a if open('{canary}', 'w') else 1",
+    "$ctx.a or open('{canary}', 'w')",
+    "$ctx.a, open('{canary}', 'w')",
+    "{{'x': $ctx.a}}",
+    "{{$ctx.a}}",
+    "[*$ctx.a]",
+    "await $ctx.a",
+    "yield $ctx.a",
+    "$ctx.a; open('{canary}', 'w')",
+    "$ctx.a\nopen('{canary}', 'w')",
+    "$ctx.a #\n",
+    "9**9**9 > $ctx.a",
+    "$ctx.a ** $ctx.a",
+    "$ctx.a * * 2",
+    "$ctx.a << 999999999",
+    "1 << 999999999",
+    "$ctx.a == '\\x5f\\x5fclass\\x5f\\x5f'",
+    "$ctx.a == b'x'",
+    "$ctx.a == ...",
+    "$ctx.a == 1_0",
+    "$ctx.a == 1j",
+    "$ctx.a == 1e999",
+    "$ctx.a is 1",
+    "$ctx.a == r'x'",
+    "$ctx.a == ''.join('x')",
+    "$ctx.a:=1",
+    "{{{{ __import__('os') }}}}",
+    "params.__class__",
+    "results.a.__globals__",
+]
+
+
+@pytest.mark.parametrize("form", ["until(cond={}){{a}}", "switch(on={}){{x: a}}"])
+@pytest.mark.parametrize("payload", ESCAPES)
+def test_no_expression_gets_out(payload: str, form: str, tmp_path: Path) -> None:
+    canary = tmp_path / "canary"
+    expression = payload.format(canary=canary).replace("\\", "\\\\").replace('"', '\\"')
+    graph = form.format(f'"{expression}"')
+    assert set(faults(workflow(graph))) <= {"graph.expression", "graph.syntax", "graph.invalid"}
+    assert not canary.exists()
+
+
+@pytest.mark.parametrize("payload", ESCAPES)
+def test_no_graph_gets_out(payload: str, tmp_path: Path) -> None:
+    canary = tmp_path / "canary"
+    text = payload.format(canary=canary)
+    for graph in (text, f"a >> {text}", f"repeat(count={text}){{a}}", f"pipe({text})"):
+        assert faults(workflow(graph))
+    assert faults(workflow("pipe(p)", p=text))
+    assert not canary.exists()
+
+
+def test_checking_a_file_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    read(workflow("a >> b"))
+    faults(workflow("a >> missing >> until(cond=\"1if $ctx.a else'\\d'\"){a}"))
+    assert capfd.readouterr() == ("", "")
+
+
+def linear(names: list[str]) -> str:
+    return " >> ".join(names)
+
+
+GRAPHS = st.recursive(
+    st.permutations(NAMES).flatmap(
+        lambda names: st.integers(1, len(names)).map(lambda count: linear(names[:count]))
+    ),
+    lambda inner: st.one_of(
+        inner.map(lambda body: f"repeat(count=2) {{ {body} }}"),
+        inner.map(lambda body: f'until(cond="$ctx.params.n > 3", max_iter=2) {{ {body} }}'),
+        st.tuples(inner, inner).map(
+            lambda both: f"switch(on=mode) {{ x: {both[0]}; default: {both[1]} }}"
+        ),
+    ),
+    max_leaves=5,
+)
+
+
+@given(GRAPHS)
+def test_what_is_well_formed_is_never_refused(graph: str) -> None:
+    used = read(workflow(graph, tasks=NAMES)).used
+    assert used == set(re.findall(r"\bt[0-9]\b", graph))
+
+
+WORDS = st.sampled_from(
+    [
+        *("a", "b", ">>", ">", ":", "(", ")", "{", "}", "switch", "repeat", "until", "foreach"),
+        *("on=", "count=", "cond=", "over=", '"$ctx.a"', "'x'", "3", "pipe", "default", ";", ","),
+        *("{{", "}}", "#", "\n", "\\", "²", "é", '"', "=", "__class__"),
+    ]
+)
+
+
+@settings(max_examples=500)
+@given(st.lists(WORDS, max_size=25).map(" ".join) | st.text(max_size=60))
+def test_whatever_a_graph_says_it_is_built_or_refused(graph: str) -> None:
+    try:
+        read(workflow(graph, p="b"))
+    except WorkflowInvalidError:
+        return
+
+
+HOSTILE: list[Callable[[], str]] = [
+    lambda: workflow(" >> ".join(["a"] * 13_000)),
+    lambda: workflow("{" * 60_000),
+    lambda: workflow("'" * 60_000),
+    lambda: workflow("{{" + "x" * 60_000),
+    lambda: workflow('switch(on=x){a: "' + "\\\\" * 20_000 + '"}'),
+    lambda: workflow(
+        " >> ".join(f"pipe(p{n})" for n in range(2_000)), **{f"p{n}": "a" for n in range(2_000)}
+    ),
+    lambda: workflow("a", tasks=[f"t{n}" for n in range(4_000)]),
+    lambda: workflow(" >> ".join(f'until(cond="$ctx.a == {n}"){{a}}' for n in range(1_500))),
+]
+
+
+@pytest.mark.parametrize("make", HOSTILE)
+def test_no_graph_takes_long_to_look_at(make: Callable[[], str]) -> None:
+    text = make()
+    began = time.perf_counter()
+    with contextlib.suppress(WorkflowInvalidError):
+        read(text)
+    # The bound on an answer is one second, over HTTP and with others at work.
+    assert time.perf_counter() - began < 1.0
+
+
+def test_the_page_of_workflow_files_shows_one_that_is_valid() -> None:
+    example = re.search(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    assert example is not None
+    assert read(example[1]).used == {"extract", "check", "load", "report"}
+
+
+def test_the_page_of_workflow_files_names_every_fault_and_every_limit() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    sources = [Path(module.__file__ or "").read_text() for module in (scan, document, graph_rules)]
+    told = set(re.findall(r'"((?:yaml|schema|graph)\.[a-z_]+)"', "".join(sources)))
+    assert told == set(re.findall(r"`((?:yaml|schema|graph)\.[a-z_]+)`", page))
+    for limit in (scan.MAX_DEPTH, scan.MAX_NODES, graph_rules.MAX_STEPS, graph_rules.MAX_NESTING):
+        assert re.search(rf"\b{limit}\b", page)
+    for limit in (graph_rules.MAX_GRAPH_CHARS, graph_rules.MAX_ITERATIONS):
+        assert re.search(rf"\b{limit}\b", page)

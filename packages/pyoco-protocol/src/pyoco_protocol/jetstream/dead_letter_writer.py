@@ -1,0 +1,51 @@
+"""Puts dead jobs where an operator finds them, and makes sure that they arrived."""
+
+import logging
+from typing import Final
+
+import anyio
+
+from pyoco_protocol.dead_letters import NO_TAG, DeadLetter, dead_letter_id
+from pyoco_protocol.ids import is_tag
+from pyoco_protocol.jetstream.connection import Broker
+from pyoco_protocol.jetstream.requests import RefusedError, ask
+from pyoco_protocol.logging.setup import error_fields
+from pyoco_protocol.problems import BrokerUnavailableError, DlqPublishError
+from pyoco_protocol.subjects import Names
+
+_log = logging.getLogger(__name__)
+
+_RETRY_SEC: Final = 2.0
+
+
+class DeadLetterWriter:
+    """Publishes dead letters; a repeat of one is the same message."""
+
+    def __init__(self, broker: Broker, names: Names) -> None:
+        self._broker = broker
+        self._names = names
+
+    async def put(self, letter: DeadLetter, stream_seq: int) -> None:
+        """Return when the letter is stored; tries for as long as that takes.
+
+        The job it stands for must not be dropped before: it would be lost without a trace.
+        """
+        tag = letter.tag if letter.tag and is_tag(letter.tag) else NO_TAG
+        headers = {"Nats-Msg-Id": dead_letter_id(letter.run_id, stream_seq, letter.attempt)}
+        while True:
+            try:
+                client = self._broker.require_up()
+                await ask(client, self._names.dlq(tag), letter.to_bytes(), headers=headers)
+            except (BrokerUnavailableError, RefusedError) as error:
+                _log.error(
+                    "dead letter not published yet",
+                    extra={
+                        "run_id": letter.run_id,
+                        "reason": letter.reason,
+                        **error_fields(DlqPublishError(letter.run_id, str(error))),
+                    },
+                )
+                await anyio.sleep(_RETRY_SEC)
+                await self._broker.wait_until_up()
+                continue
+            return

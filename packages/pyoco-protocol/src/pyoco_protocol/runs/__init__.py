@@ -1,0 +1,1 @@
+"""Runs: lifecycle, record, job, signature and output."""

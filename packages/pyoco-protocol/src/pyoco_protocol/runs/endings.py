@@ -1,0 +1,43 @@
+"""The ends of runs that nobody runs: what gateway and workers write in their place."""
+
+from pyoco_protocol.problems import AttemptsExhaustedError
+from pyoco_protocol.runs.lifecycle import RunStatus, TaskStatus
+from pyoco_protocol.runs.snapshot import RunSnapshot
+
+
+def cancelled(stored: RunSnapshot, *, now: float) -> RunSnapshot:
+    """Return the end of a cancelled run that nobody runs, or nobody may run any more.
+
+    The attempt rises, so that an owner who comes back finds itself fenced.
+    """
+    return stored.model_copy(
+        update={
+            "status": RunStatus.CANCELLED,
+            "attempt": stored.attempt + 1 if stored.instance_id else stored.attempt,
+            "tasks": with_unfinished_cancelled(stored.tasks),
+            "end_time": now,
+            "updated_at": now,
+        }
+    )
+
+
+def given_up(stored: RunSnapshot, *, now: float) -> RunSnapshot:
+    """Return the end of a run that was tried too often."""
+    error = AttemptsExhaustedError(stored.run_id, stored.attempt)
+    return stored.model_copy(
+        update={
+            "status": RunStatus.FAILED,
+            "attempt": stored.attempt + 1,
+            "error": error.detail,
+            "err_id": error.entry.err_id,
+            "end_time": now,
+            "updated_at": now,
+        }
+    )
+
+
+def with_unfinished_cancelled(tasks: dict[str, TaskStatus]) -> dict[str, TaskStatus]:
+    """Return `tasks` with those CANCELLED that had not ended."""
+    return {
+        name: state if state.is_terminal else TaskStatus.CANCELLED for name, state in tasks.items()
+    }

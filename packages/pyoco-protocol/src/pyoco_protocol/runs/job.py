@@ -1,0 +1,103 @@
+"""What waits in the queue for a worker."""
+
+import hashlib
+from typing import Final
+
+from pydantic import Field, JsonValue, ValidationError
+
+from pyoco_protocol.ids import FlowName, Label, RunId, Tag, UnixSeconds
+from pyoco_protocol.problems import InvalidJobError
+from pyoco_protocol.runs.snapshot import RunSnapshot
+from pyoco_protocol.wire import WireModel
+
+MAX_TAGS: Final = 32
+_SAID_BY_JOB: Final = {"run_id", "flow_name", "tag", "tags", "params", "submitted_at"}
+
+
+def job_message_id(run: RunSnapshot) -> str:
+    """Return what makes a repeat the same message: the run, and when it was submitted.
+
+    An id may come again: a run that was deleted can be submitted anew with its key. Its job must
+    not be taken for that of the one before.
+    """
+    return run.run_id if run.submitted_at is None else f"{run.run_id}:{run.submitted_at!r}"
+
+
+class RunJob(WireModel):
+    """A run that waits for a worker; travels on `Names.work(tag)`."""
+
+    run_id: RunId
+    flow_name: FlowName
+    tag: Tag
+    tags: tuple[Label, ...] = Field(default=(), max_length=MAX_TAGS)
+    params: dict[str, JsonValue] = Field(default_factory=dict)
+    submitted_at: UnixSeconds
+    # Whose run it is, for the dead letter of a job whose run is gone.
+    tenant_id: str | None = None
+    workflow_yaml: str | None = None
+    workflow_yaml_sha256: str | None = None
+    # What else the record of the run says, and the revision it stood at when this was queued:
+    # who gets the job first can claim the run without reading it.
+    record: dict[str, JsonValue] | None = None
+    record_revision: int | None = None
+    # Set on a second job: the run's owner was silent, and its record stood at this revision.
+    still_at_revision: int | None = None
+
+    @classmethod
+    def of(cls, run: RunSnapshot, *, default_tag: str) -> "RunJob":
+        """Return the job of a run: the same whenever it is queued, but for what is added below."""
+        return cls(
+            run_id=run.run_id,
+            flow_name=run.flow_name,
+            tag=run.tag or default_tag,
+            tags=run.tags,
+            params=run.params,
+            submitted_at=run.submitted_at or run.updated_at,
+            tenant_id=run.tenant_id,
+        )
+
+    def with_workflow(self, text: str, sha256: str) -> "RunJob":
+        """Return the job with the text of the workflow that it is a run of."""
+        return self.model_copy(update={"workflow_yaml": text, "workflow_yaml_sha256": sha256})
+
+    def with_record(self, run: RunSnapshot, revision: int) -> "RunJob":
+        """Return the job with all that the record of its waiting run says beside it."""
+        rest = run.model_dump(mode="json", exclude=_SAID_BY_JOB, exclude_none=True)
+        return self.model_copy(update={"record": rest, "record_revision": revision})
+
+    def recorded_run(self) -> RunSnapshot | None:
+        """Return the record as it stood at `record_revision`; None where the job does not say."""
+        if self.record is None or self.record_revision is None:
+            return None
+        try:
+            return RunSnapshot.model_validate(
+                {**self.record, **{name: getattr(self, name) for name in _SAID_BY_JOB}}
+            )
+        except ValidationError:
+            return None
+
+    def verify_workflow(self) -> None:
+        """Raise InvalidJobError where the text of the workflow is not the one that was accepted."""
+        text, sha256 = self.workflow_yaml, self.workflow_yaml_sha256
+        if text is None or sha256 is None:
+            return
+        # A lone surrogate has no bytes to take a hash of, and was never in an accepted file.
+        if hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest() != sha256:
+            raise InvalidJobError([("workflow_yaml", "is not the text of workflow_yaml_sha256")])
+
+    def to_bytes(self) -> bytes:
+        """Return the message body."""
+        return self.model_dump_json(exclude_none=True).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "RunJob":
+        """Return the job in a message body; raise InvalidJobError for anything else."""
+        try:
+            return cls.model_validate_json(data)
+        except ValidationError as error:
+            raise InvalidJobError(
+                [
+                    (".".join(map(str, problem["loc"])) or "job", problem["msg"])
+                    for problem in error.errors(include_url=False, include_input=False)
+                ]
+            ) from error

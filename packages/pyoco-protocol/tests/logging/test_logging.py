@@ -1,0 +1,476 @@
+import io
+import json
+import logging
+import re
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from pyoco_protocol.logging.setup import LineHandler, configure_logging, error_fields
+from pyoco_protocol.problems import (
+    CATALOGUE,
+    BrokerUnavailableError,
+    PyocoError,
+    RunTimedOutError,
+)
+from pyoco_protocol.settings import LogSettings
+
+RUN = "7d0c1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4"
+SERVICE = "pyoco-server:worker"
+log = logging.getLogger("pyoco.test_logs")
+
+# Everything Python can hold in a string, half characters too, and often what does harm.
+any_text = st.lists(
+    st.sampled_from('\n\r\t\x00\x1b\x7f\x85\x9b\u2028\u2029\u202e\ufeff\ud800\udfff"\\= ')
+    | st.characters(exclude_categories=())
+).map("".join)
+
+
+class Hostile:
+    """Something that fails however it is looked at."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+    __repr__ = __str__
+
+
+class HostileMapping(dict[str, str]):
+    def items(self) -> Any:
+        raise RuntimeError("no items")
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_it_was() -> Iterator[None]:
+    """Put back what a test changes for the whole process."""
+    root = logging.getLogger()
+    level = root.level
+    yield
+    root.setLevel(level)
+    for handler in list(root.handlers):
+        if isinstance(handler, LineHandler | logging.NullHandler):
+            root.removeHandler(handler)
+    logging.captureWarnings(capture=False)
+
+
+def line_of(write: Callable[[], None], **settings: Any) -> str:
+    """Return the single line that `write` logs."""
+    stream = io.StringIO()
+    configure_logging(SERVICE, LogSettings(**settings), stream=stream)
+    write()
+    text = stream.getvalue()
+    assert text.endswith("\n")
+    assert len(text.splitlines()) == 1
+    return text[:-1]
+
+
+def record_of(write: Callable[[], None], **settings: Any) -> dict[str, Any]:
+    """Return the single JSON line that `write` logs, parsed."""
+    record = json.loads(line_of(write, **settings))
+    assert isinstance(record, dict)
+    return record
+
+
+def fail() -> None:
+    raise ValueError("first\nfailure")
+
+
+def fail_in_turn() -> None:
+    try:
+        fail()
+    except ValueError as error:
+        raise BrokerUnavailableError("gone") from error
+
+
+def log_exception(of: Callable[[], None]) -> None:
+    try:
+        of()
+    except Exception:
+        log.exception("it failed")
+
+
+def test_a_record_says_when_what_and_where() -> None:
+    record = record_of(lambda: log.info("run %s", "taken", extra={"run_id": RUN, "attempt": 2}))
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", record.pop("ts"))
+    assert record.pop("pathname") == __file__
+    assert record.pop("lineno") > 0
+    assert record == {
+        "service": SERVICE,
+        "level": "INFO",
+        "logger": "pyoco.test_logs",
+        "message": "run taken",
+        "func": "<lambda>",
+        "run_id": RUN,
+        "attempt": 2,
+    }
+
+
+def test_local_time_carries_its_offset() -> None:
+    record = record_of(lambda: log.info("hello"), log_utc=False)
+    assert re.fullmatch(r".*T\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d", record["ts"])
+
+
+def test_the_context_of_a_run_is_kept() -> None:
+    context = {
+        "run_id": RUN,
+        "flow_name": "昼寝",
+        "tag": "cpu",
+        "worker_id": "w1",
+        "attempt": 1,
+        "err_id": "ERR-PYOCO-0007",
+        "msg_id": "MSG-PYOCO-0007",
+        "reason": "execution_error",
+        "other": {"a": [1, 2.5, None, True]},
+    }
+    record = record_of(lambda: log.error("run failed", extra=context))
+    assert {key: record[key] for key in context} == context
+
+
+def test_japanese_text_is_readable_in_the_line() -> None:
+    assert "実行に失敗" in line_of(lambda: log.info("実行に失敗"))
+
+
+def test_an_exception_is_told_with_its_type_message_place_and_traceback() -> None:
+    record = record_of(lambda: log_exception(fail))
+    assert (record["exc_type"], record["exc_message"]) == ("ValueError", "first\nfailure")
+    assert re.fullmatch(re.escape(__file__) + r":\d+ fail", record["exc_origin"])
+    assert record["exc_traceback"].startswith("Traceback (most recent call last)")
+    assert "exc_cause" not in record
+
+
+def test_the_first_failure_of_a_chain_is_told_too() -> None:
+    record = record_of(lambda: log_exception(fail_in_turn), log_include_traceback=False)
+    assert record["exc_type"] == "pyoco_protocol.problems.processes.BrokerUnavailableError"
+    assert record["exc_cause"] == "ValueError: first\nfailure"
+    assert record["exc_origin"].endswith(" fail")
+
+
+def test_tracebacks_can_be_left_out() -> None:
+    record = record_of(lambda: log_exception(fail), log_include_traceback=False)
+    assert "exc_traceback" not in record
+    assert record["exc_type"] == "ValueError"
+
+
+def test_a_named_failure_brings_its_ids() -> None:
+    record = record_of(lambda: log_exception(fail_in_turn))
+    assert (record["err_id"], record["msg_id"]) == ("ERR-PYOCO-0003", "MSG-PYOCO-0003")
+
+
+def test_the_ids_that_were_given_stand_before_those_of_the_exception() -> None:
+    error = BrokerUnavailableError("gone")
+    extra = {"err_id": "ERR-PYOCO-0008"}
+    record = record_of(lambda: log.error("not stored", exc_info=error, extra=extra))
+    assert record["err_id"] == "ERR-PYOCO-0008"
+    assert record["exc_origin"] is None
+
+
+def test_a_chain_that_bites_its_tail_is_told_once() -> None:
+    first, second = ValueError("first"), ValueError("second")
+    first.__cause__, second.__cause__ = second, first
+    record = record_of(lambda: log.error("odd", exc_info=first), log_include_traceback=False)
+    assert record["exc_cause"] == "ValueError: second"
+
+
+def test_the_fields_of_an_error_go_into_extra() -> None:
+    error = RunTimedOutError(RUN, 60)
+    record = record_of(lambda: log.error("run stopped", extra=error_fields(error)))
+    assert record["err_id"] == "ERR-PYOCO-0114"
+    assert record["msg_id"] == "MSG-PYOCO-0114"
+    assert record["detail"] == f"run {RUN} took longer than 60 s"
+    assert (record["run_id"], record["timeout_sec"]) == (RUN, 60)
+
+
+def test_the_fields_of_an_error_never_clash_with_those_of_logging() -> None:
+    class OddError(PyocoError):
+        entry = CATALOGUE["ERR-PYOCO-0106"]
+
+    error = OddError("odd", extra={"name": "x", "args": [], "message": "x", "msg": "x", "id": 1})
+    record = record_of(lambda: log.error("odd", extra=error_fields(error)))
+    assert (record["id"], record["message"]) == (1, "odd")
+
+
+def test_an_extra_never_replaces_a_fact_about_the_record() -> None:
+    extra = {"level": 7, "ts": "never", "service": "other", "exc_type": "x"}
+    record = record_of(lambda: log.error("odd", exc_info=ValueError("v"), extra=extra))
+    assert (record["level"], record["extra_level"]) == ("ERROR", 7)
+    assert (record["service"], record["extra_service"]) == (SERVICE, "other")
+    assert (record["exc_type"], record["extra_exc_type"]) == ("ValueError", "x")
+    assert record["extra_ts"] == "never"
+
+
+@pytest.mark.parametrize("log_format", ["json", "text"])
+@given(message=any_text, name=any_text, value=any_text)
+def test_any_text_is_one_line_that_a_terminal_can_bear(
+    log_format: str, message: str, name: str, value: str
+) -> None:
+    key = "x_" + name
+    line = line_of(lambda: log.info(message, extra={key: value}), log_format=log_format)
+    assert line.encode()
+    assert not re.search(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff]", line)
+
+
+def paired(text: str) -> str:
+    """Return `text` as a JSON reader has it: two halves of a character make that character."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+
+
+@example(message="\ud800\udfff", value="\udfff\ud800", error="\ud800")
+@given(message=any_text, value=any_text, error=any_text)
+def test_what_was_logged_can_be_read_back(message: str, value: str, error: str) -> None:
+    record = record_of(
+        lambda: log.error("%s", message, exc_info=ValueError(error), extra={"reason": value})
+    )
+    read = (record["message"], record["reason"], record["exc_message"])
+    assert read == (paired(message), paired(value), paired(error))
+
+
+@given(
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.floats()
+        | any_text
+        | st.binary()
+        | st.datetimes()
+        | st.builds(object)
+        | st.builds(Hostile)
+        | st.builds(HostileMapping),
+        lambda inner: (
+            st.lists(inner)
+            | st.tuples(inner, inner)
+            | st.dictionaries(st.integers() | any_text | st.none(), inner)
+        ),
+        max_leaves=10,
+    )
+)
+def test_any_value_is_logged_and_the_line_is_strict_json(value: object) -> None:
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    line = line_of(lambda: log.info("value", extra={"value": value}))
+    assert "value" in json.loads(line, parse_constant=refuse)
+
+
+def deep(levels: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def itself() -> list[Any]:
+    value: list[Any] = []
+    value.append(value)
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (float("nan"), "nan"),
+        (float("-inf"), "-inf"),
+        (10**5000, hex(10**5000)),
+        ({1}, [1]),
+        ({None: 1}, {"None": 1}),
+        (b"a", "b'a'"),
+        (ValueError("v"), "v"),
+        (logging, str(logging)),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_json_does_not_know_becomes_text(value: object, shown: object) -> None:
+    assert record_of(lambda: log.info("value", extra={"value": value}))["value"] == shown
+
+
+@pytest.mark.parametrize("value", [deep(50), itself()], ids=["deep", "endless"])
+def test_what_goes_deep_is_cut_off(value: object) -> None:
+    record = record_of(lambda: log.info("value", extra={"value": value}))
+    assert str(record["value"]).startswith("[" * 8 + "'[")
+    assert "log_error" not in record
+
+
+def test_what_is_too_deep_even_for_text_is_named() -> None:
+    record = record_of(lambda: log.info("value", extra={"value": deep(100_000)}))
+    assert "list could not be shown: RecursionError" in record["log_error"]
+
+
+def test_what_cannot_be_shown_costs_its_own_place_only(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    extra = {"bad": Hostile(), "worse": HostileMapping(a="b"), "run_id": RUN}
+    record = record_of(lambda: log.info("value", extra=extra))
+    assert (record["bad"], record["worse"], record["run_id"]) == (
+        "<Hostile>",
+        "<HostileMapping>",
+        RUN,
+    )
+    assert "Hostile could not be shown: RuntimeError" in record["log_error"]
+    assert capsys.readouterr().err.startswith("ERR-PYOCO-0013 MSG-PYOCO-0013 ")
+
+
+def test_a_message_that_does_not_fit_its_arguments_is_logged_all_the_same() -> None:
+    # Handed over directly: pytest's own handlers refuse such a record.
+    stream = io.StringIO()
+    handler = LineHandler(stream, service=SERVICE, settings=LogSettings())
+    handler.handle(log.makeRecord("x", logging.INFO, __file__, 1, "%d of %s", ("x",), None))
+    record = json.loads(stream.getvalue())
+    assert record["message"] == "%d of %s"
+    assert "message could not be formatted" in record["log_error"]
+
+
+def test_text_is_for_people() -> None:
+    line = line_of(
+        lambda: log.warning("run %s", "late", extra={"run_id": RUN, "reason": "a b"}),
+        log_format="text",
+    )
+    assert re.fullmatch(
+        r"\S+Z WARNING  pyoco-server:worker pyoco\.test_logs: run late "
+        rf'run_id={RUN} reason="a b" at=\S+:\d+',
+        line,
+    )
+
+
+def test_a_level_below_the_lowest_is_not_logged() -> None:
+    stream = io.StringIO()
+    configure_logging(SERVICE, LogSettings(log_level="WARNING"), stream=stream)
+    log.info("quiet")
+    assert stream.getvalue() == ""
+
+
+def test_configuring_twice_writes_once(capsys: pytest.CaptureFixture[str]) -> None:
+    first = configure_logging("one", LogSettings())
+    second = configure_logging("two", LogSettings())
+    log.info("hello")
+    assert [json.loads(line)["service"] for line in capsys.readouterr().out.splitlines()] == ["two"]
+    handlers = logging.getLogger().handlers
+    assert first not in handlers
+    assert second in handlers
+
+
+def test_handlers_of_others_are_left_alone() -> None:
+    other = logging.NullHandler()
+    logging.getLogger().addHandler(other)
+    configure_logging(SERVICE, LogSettings(), stream=io.StringIO())
+    assert other in logging.getLogger().handlers
+
+
+def test_warnings_are_logged() -> None:
+    def warn() -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            logging.captureWarnings(capture=True)
+            warnings.warn("careful", UserWarning, stacklevel=1)
+
+    record = record_of(warn)
+    assert (record["logger"], record["level"]) == ("py.warnings", "WARNING")
+    assert "UserWarning: careful" in record["message"]
+
+
+def test_the_server_library_speaks_through_us(capsys: pytest.CaptureFixture[str]) -> None:
+    access = logging.getLogger("uvicorn.access")
+    access.propagate = False
+    access.addHandler(logging.StreamHandler(sys.stdout))
+    extra = {"color_message": "\x1b[31mGET\x1b[0m"}
+    record = record_of(lambda: access.info('%s - "%s %s"', "1.2.3.4", "GET", "/\n", extra=extra))
+    assert record["message"] == '1.2.3.4 - "GET /\n"'
+    assert "color_message" not in record
+    assert capsys.readouterr().out == ""
+
+
+def test_a_closed_stream_is_told_once_and_never_raises(capsys: pytest.CaptureFixture[str]) -> None:
+    stream = io.StringIO()
+    configure_logging(SERVICE, LogSettings(), stream=stream)
+    stream.close()
+    log.info("lost")
+    log.info("lost too")
+    captured = capsys.readouterr().err
+    assert captured.count("ERR-PYOCO-0013") == 1
+    assert len(captured.splitlines()) == 1
+
+
+def test_no_stream_at_all_is_told_once_and_never_raises(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    configure_logging(SERVICE, LogSettings())
+    log.info("lost")
+    log.info("lost too")
+    assert capsys.readouterr().err.count("ERR-PYOCO-0013") == 1
+
+
+def test_with_nobody_left_to_tell_nothing_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    monkeypatch.setattr(sys, "stderr", None)
+    configure_logging(SERVICE, LogSettings())
+    log.info("lost")
+
+
+@pytest.mark.parametrize("log_format", ["json", "text"])
+def test_a_stream_that_knows_only_ascii_gets_only_ascii(log_format: str) -> None:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii")
+    settings = LogSettings.model_validate({"log_format": log_format})
+    configure_logging(SERVICE, settings, stream=stream)
+    log.info("実行", extra={"flow_name": "昼寝"})
+    line = raw.getvalue().decode("ascii")
+    assert "\\u5b9f\\u884c" in line
+    if log_format == "json":
+        assert json.loads(line)["message"] == "実行"
+
+
+def test_logging_where_the_stack_ends_does_not_raise() -> None:
+    handler = LineHandler(io.StringIO(), service=SERVICE, settings=LogSettings())
+    record = log.makeRecord("x", logging.INFO, __file__, 1, "hello", (), None)
+
+    def descend(levels: int, act: Callable[[], None]) -> None:
+        if levels:
+            descend(levels - 1, act)
+        else:
+            act()
+
+    deepest = sys.getrecursionlimit()
+    while True:
+        try:
+            descend(deepest, lambda: None)
+            break
+        except RecursionError:
+            deepest -= 1
+    for spare in range(1, 40):
+        descend(deepest - spare, lambda: handler.emit(record))
+
+
+BROKEN_PIPE = """
+import logging, sys
+from pyoco_protocol.logging.setup import configure_logging
+from pyoco_protocol.settings import LogSettings
+configure_logging("pyoco-server:http", LogSettings())
+sys.stdin.read()
+for _ in range(3):
+    logging.getLogger("x").info("nobody reads this")
+"""
+
+
+def test_a_reader_that_goes_away_does_not_change_how_the_process_ends() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", BROKEN_PIPE],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        process.stdin.close()
+        complaint = process.stderr.read()
+    assert process.returncode == 0
+    assert complaint.count("ERR-PYOCO-0013") == 1
+    assert len(complaint.splitlines()) == 1

@@ -1,0 +1,44 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyoco_protocol.runs.snapshot import RunSnapshot
+from pyoco_testkit import strategies
+from pyoco_testkit.builders import snapshot, snapshot_json
+
+
+@given(strategies.snapshots())
+def test_a_snapshot_is_read_as_it_was_written(written: RunSnapshot) -> None:
+    assert RunSnapshot.from_bytes(written.to_bytes()) == written
+
+
+@given(st.binary(max_size=100))
+def test_what_is_no_snapshot_is_a_value_error(data: bytes) -> None:
+    with pytest.raises(ValueError, match="RunSnapshot"):
+        RunSnapshot.from_bytes(data)
+
+
+def test_a_snapshot_takes_no_room_for_what_it_does_not_know() -> None:
+    stored = json.loads(snapshot().to_bytes())
+    assert None not in stored.values()
+    assert "cancel_requested_at" not in stored
+    assert stored["attempt"] == 0
+
+
+@pytest.mark.parametrize("field", ["run_id", "flow_name", "status", "heartbeat_at", "updated_at"])
+def test_what_the_protocol_requires_must_be_there(field: str) -> None:
+    incomplete = snapshot_json(**{field: None})
+    with pytest.raises(ValueError, match=field):
+        RunSnapshot.from_bytes(json.dumps(incomplete).encode())
+
+
+def test_an_unknown_status_is_refused_rather_than_guessed() -> None:
+    with pytest.raises(ValueError, match="status"):
+        RunSnapshot.from_bytes(json.dumps(snapshot_json(status="PAUSED")).encode())
+
+
+def test_a_snapshot_cannot_be_changed_in_place() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        snapshot().attempt = 2

@@ -1,0 +1,1 @@
+"""Decides whether this worker may run a job, and claims the run."""

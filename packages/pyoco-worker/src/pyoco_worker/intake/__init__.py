@@ -1,0 +1,1 @@
+"""Pulls jobs from the queue and starts each one."""

@@ -1,0 +1,1 @@
+"""Executes one claimed run and records its progress and end."""

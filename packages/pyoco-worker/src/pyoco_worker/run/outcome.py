@@ -1,0 +1,157 @@
+"""What becomes of a run, its job and its dead letter, from how its flow ended."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from pydantic import JsonValue
+
+from pyoco_protocol.dead_letters import DeadLetterReason
+from pyoco_protocol.problems import (
+    AttemptsExhaustedError,
+    CallableNotAllowedError,
+    ChildDiedError,
+    ExecutionFailedError,
+    FlowNotFoundError,
+    InvalidJobError,
+    PyocoError,
+)
+from pyoco_protocol.runs.endings import with_unfinished_cancelled
+from pyoco_protocol.runs.lifecycle import RunStatus, TaskStatus
+from pyoco_protocol.runs.snapshot import RunSnapshot, TaskRecord
+from pyoco_worker.child.frames import Finished, FinishedHow
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended, as far as this worker can tell; a recorded cancel still overrules it."""
+
+    status: RunStatus
+    error: str | None = None
+    err_id: str | None = None
+    # Where the flow raised; for the log, the snapshot has it per task.
+    traceback: str | None = None
+    tasks: dict[str, TaskStatus] = field(default_factory=dict)
+    records: dict[str, TaskRecord] = field(default_factory=dict)
+    records_truncated: bool = False
+    result: dict[str, JsonValue] | None = None
+    result_truncated: bool = False
+
+
+_STATUS_OF: Final[Mapping[FinishedHow, RunStatus]] = {
+    "succeeded": RunStatus.COMPLETED,
+    "failed": RunStatus.FAILED,
+    "flow_not_found": RunStatus.FAILED,
+    "workflow_invalid": RunStatus.FAILED,
+    "callable_refused": RunStatus.FAILED,
+    "stopped": RunStatus.CANCELLED,
+}
+
+
+def outcome_of(finished: Finished, run_id: str, flow_name: str) -> Outcome:
+    """Return the outcome of a flow that came to an end by itself."""
+    error: PyocoError | None = None
+    if finished.how == "flow_not_found":
+        error = FlowNotFoundError(flow_name)
+    elif finished.how == "workflow_invalid":
+        error = InvalidJobError([("workflow_yaml", finished.error or "no reason given")])
+    elif finished.how == "callable_refused":
+        error = CallableNotAllowedError(run_id, finished.error or "no reason given")
+    elif finished.how == "failed":
+        error = ExecutionFailedError(run_id, finished.error or "no reason given")
+    return Outcome(
+        status=_STATUS_OF[finished.how],
+        # What a flow raised is what its author looks for; our own words come with the id.
+        error=_words_of(error, finished),
+        err_id=None if error is None else error.entry.err_id,
+        traceback=finished.traceback,
+        tasks=finished.tasks,
+        records=finished.records,
+        records_truncated=finished.records_truncated,
+        result=finished.result,
+        result_truncated=finished.result_truncated,
+    )
+
+
+def _words_of(error: PyocoError | None, finished: Finished) -> str | None:
+    if isinstance(error, ExecutionFailedError):
+        return finished.error
+    return None if error is None else error.detail
+
+
+def outcome_of_death(
+    run_id: str, how: str, last_output: str, tasks: Mapping[str, TaskStatus]
+) -> Outcome:
+    """Return the outcome of a run whose process ended under it."""
+    error = ChildDiedError(run_id, how)
+    last_words = f"\nlast output:\n{last_output}" if last_output else ""
+    return Outcome(
+        status=RunStatus.FAILED,
+        error=f"{how}{last_words}",
+        err_id=error.entry.err_id,
+        tasks=dict(tasks),
+    )
+
+
+# How a stored end tells its dead letter; every other error of a run is an execution error.
+_REASON_OF: Final[Mapping[str, DeadLetterReason]] = {
+    FlowNotFoundError.entry.err_id: DeadLetterReason.FLOW_NOT_FOUND,
+    AttemptsExhaustedError.entry.err_id: DeadLetterReason.MAX_DELIVER_EXCEEDED,
+    InvalidJobError.entry.err_id: DeadLetterReason.INVALID_JOB,
+}
+
+
+def dead_letter_reason(snapshot: RunSnapshot, *, execution_errors: bool) -> DeadLetterReason | None:
+    """Return why the end of a run is kept as a dead letter too; None where it is not.
+
+    Read off the stored snapshot, so that whoever comes after a crash reaches the same answer.
+    """
+    if snapshot.status is not RunStatus.FAILED:
+        return None
+    reason = _REASON_OF.get(snapshot.err_id or "", DeadLetterReason.EXECUTION_ERROR)
+    if reason is DeadLetterReason.EXECUTION_ERROR and not execution_errors:
+        return None
+    return reason
+
+
+def ended(snapshot: RunSnapshot, outcome: Outcome, *, now: float) -> RunSnapshot:
+    """Return the terminal snapshot that `outcome` proposes."""
+    return snapshot.model_copy(
+        update={
+            "status": outcome.status,
+            "tasks": {**snapshot.tasks, **outcome.tasks},
+            "task_records": outcome.records,
+            "task_records_truncated": outcome.records_truncated,
+            "error": outcome.error,
+            "err_id": outcome.err_id,
+            "result": outcome.result,
+            "result_truncated": outcome.result_truncated,
+            "heartbeat_at": now,
+            "updated_at": now,
+            "end_time": now,
+        }
+    )
+
+
+def settled_tasks(snapshot: RunSnapshot) -> RunSnapshot:
+    """Return a terminal snapshot in which no task seems to go on, and which has a result only
+    where it is complete.
+
+    In a cancelled run what never ended is CANCELLED. In a failed one a task that was running
+    has failed with it; what never began stays PENDING, as the engine leaves it.
+    """
+    if snapshot.status is RunStatus.CANCELLED:
+        return snapshot.model_copy(
+            update={
+                "tasks": with_unfinished_cancelled(snapshot.tasks),
+                "result": None,
+                "result_truncated": False,
+            }
+        )
+    if snapshot.status is RunStatus.FAILED:
+        tasks = {
+            name: TaskStatus.FAILED if state is TaskStatus.RUNNING else state
+            for name, state in snapshot.tasks.items()
+        }
+        return snapshot.model_copy(update={"tasks": tasks})
+    return snapshot

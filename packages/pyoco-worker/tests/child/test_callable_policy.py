@@ -1,0 +1,96 @@
+import functools
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyoco_worker.child.callable_policy import CallablePolicy, home_of, worker_modules
+
+UNSET = CallablePolicy(None)
+MODULES = st.lists(st.sampled_from(["a", "b", "ab", "os"]), min_size=1, max_size=3).map(".".join)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        *("os", "os.path", "posix", "subprocess", "builtins", "sys", "importlib", "ctypes.util"),
+        *("__main__", "pip", "pip._internal", "setuptools", "test.support", "_testcapi", "runpy"),
+        *("pyoco_worker", "pyoco_worker.cli", "pyoco_protocol.subjects", "pyoco.core", "nats"),
+        *("pydantic", "pydantic_core", "anyio", "click", "yaml", "_yaml", "dotenv", "uvloop"),
+    ],
+)
+def test_what_is_pythons_or_the_workers_own_is_refused(module: str) -> None:
+    refusal = UNSET.refusal(module)
+    assert refusal is not None
+    assert f"PYOCO_CALLABLE_ALLOW={module}" in refusal
+
+
+@pytest.mark.parametrize("module", ["my_company.tasks", "etl", "numpy", "pandas.io", "osmium"])
+def test_all_else_is_allowed(module: str) -> None:
+    assert UNSET.refusal(module) is None
+
+
+def test_all_of_the_standard_library_is_refused() -> None:
+    assert all(UNSET.refusal(name) for name in sys.stdlib_module_names)
+
+
+def test_what_only_an_extra_of_a_dependency_needs_is_not_the_workers_own() -> None:
+    # The client's, and the tests': installed beside us, and asked for by nobody here.
+    assert not {"pytest", "hypothesis", "pyoco_client"} & worker_modules()
+    assert {"nats", "yaml", "pydantic", "pyoco_protocol"} <= worker_modules()
+
+
+@given(st.lists(MODULES, min_size=1, max_size=3), MODULES)
+def test_a_list_allows_these_modules_and_those_below_them(names: list[str], module: str) -> None:
+    inside = any(f"{module}.".startswith(f"{name}.") for name in names)
+    assert (CallablePolicy(tuple(names)).refusal(module) is None) == inside
+
+
+def test_a_refusal_says_what_to_set() -> None:
+    refusal = CallablePolicy(("etl",)).refusal("etl_secret.tasks")
+    assert refusal is not None
+    assert "PYOCO_CALLABLE_ALLOW=etl,etl_secret.tasks" in refusal
+
+
+class Callme:
+    def __call__(self) -> None:
+        """Do nothing."""
+
+
+def mine() -> None:
+    """Do nothing."""
+
+
+@functools.cache
+def cached() -> None:
+    """Do nothing."""
+
+
+@pytest.mark.parametrize(
+    ("function", "home"),
+    [
+        (mine, __name__),
+        (cached, __name__),
+        (Callme, __name__),
+        (Callme(), __name__),
+        (functools.partial(mine), __name__),
+        (os.system, "posix"),
+        (subprocess.check_output, "subprocess"),
+        (functools.partial(functools.partial(os.system), "id"), "posix"),
+        (print, "builtins"),
+        (eval, "builtins"),
+        (Path.home, "pathlib"),
+        (re.compile("x").match, "builtins"),
+        ("text".join, "builtins"),
+    ],
+)
+def test_a_function_is_at_home_where_it_was_made(function: Callable[..., Any], home: str) -> None:
+    # Some modules of the standard library became packages in later versions.
+    assert home_of(function).partition("._")[0] == home

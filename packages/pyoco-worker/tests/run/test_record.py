@@ -1,0 +1,193 @@
+"""The record of a claimed run: what others wrote meanwhile is heard, and nobody is overwritten."""
+
+from typing import Any
+
+import anyio
+import pytest
+
+from pyoco_protocol.jetstream.run_store import RunStore, StoredRun
+from pyoco_protocol.runs.lifecycle import RunStatus, TaskStatus
+from pyoco_protocol.runs.snapshot import RunSnapshot, TaskRecord
+from pyoco_testkit.builders import snapshot
+from pyoco_testkit.eventually import eventually
+from pyoco_worker.identity import Identity
+from pyoco_worker.run.record import FencedError, RunRecord
+from worker_bench import WorkerBench
+
+ME = Identity("worker-1", "life-1")
+OTHER = Identity("worker-2", "life-2")
+
+
+def owned_by(who: Identity, attempt: int = 1, **fields: Any) -> dict[str, Any]:
+    return {
+        "status": RunStatus.RUNNING,
+        "worker_id": who.worker_id,
+        "instance_id": who.instance_id,
+        "attempt": attempt,
+        **fields,
+    }
+
+
+async def claimed(
+    bench: WorkerBench, *, max_bytes: int = 262_144, retention_sec: int = 0, **fields: Any
+) -> RunRecord:
+    run = snapshot(**owned_by(ME, **fields))
+    stored = StoredRun(run, await bench.store.create(run))
+    return RunRecord(
+        bench.broker, bench.store, stored, ME, max_bytes=max_bytes, retention_sec=retention_sec
+    )
+
+
+def with_status(status: RunStatus, **fields: Any) -> Any:
+    return lambda latest: latest.model_copy(update={"status": status, **fields})
+
+
+async def written_by_another(store: RunStore, run_id: str, **fields: Any) -> None:
+    await store.change(run_id, lambda it: it.snapshot.model_copy(update=fields))
+
+
+async def test_what_is_written_is_stored(bench: WorkerBench) -> None:
+    record = await claimed(bench)
+    written = await record.write(with_status(RunStatus.RUNNING, heartbeat_at=9.0))
+    found = await bench.read(record.snapshot.run_id)
+    assert found.snapshot == written == record.snapshot
+    assert found.snapshot.heartbeat_at == 9.0
+
+
+async def test_a_cancel_that_came_meanwhile_is_not_overwritten(bench: WorkerBench) -> None:
+    record = await claimed(bench)
+    cancels: list[bool] = []
+    record.when_cancelled(lambda: cancels.append(True))
+    assert cancels == []
+    await written_by_another(
+        bench.store,
+        record.snapshot.run_id,
+        status=RunStatus.CANCELLING,
+        cancel_requested_at=5.0,
+        cancel_requested_by="alice",
+    )
+    # A heartbeat that knows nothing of it.
+    after = await record.write(with_status(RunStatus.RUNNING, heartbeat_at=9.0))
+    assert (after.status, after.cancel_requested_by) == (RunStatus.CANCELLING, "alice")
+    assert (record.is_cancelled, cancels) == (True, [True])
+    # And an end that would have been another.
+    tasks = {"a": TaskStatus.SUCCEEDED, "b": TaskStatus.RUNNING}
+    ended = await record.write(with_status(RunStatus.COMPLETED, tasks=tasks))
+    assert (ended.status, ended.late_outcome) == (RunStatus.CANCELLED, RunStatus.COMPLETED)
+    assert ended.tasks == {"a": TaskStatus.SUCCEEDED, "b": TaskStatus.CANCELLED}
+    assert (await bench.read(ended.run_id)).snapshot == ended
+    assert cancels == [True]
+
+
+async def test_a_cancel_that_is_known_already_is_told_at_once(bench: WorkerBench) -> None:
+    record = await claimed(bench, cancel_requested_at=5.0)
+    cancels: list[bool] = []
+    record.when_cancelled(lambda: cancels.append(True))
+    assert cancels == [True]
+
+
+@pytest.mark.parametrize(
+    "takeover",
+    [
+        owned_by(OTHER, attempt=2),
+        # The same worker in the same life, but under a later attempt; and nobody at all.
+        owned_by(ME, attempt=2),
+        {"instance_id": None, "worker_id": None, "attempt": 1},
+    ],
+)
+async def test_a_run_that_is_anothers_by_now_is_left_to_it(
+    bench: WorkerBench, takeover: dict[str, Any]
+) -> None:
+    record = await claimed(bench)
+    await written_by_another(bench.store, record.snapshot.run_id, **takeover)
+    theirs = await bench.read(record.snapshot.run_id)
+    with pytest.raises(FencedError):
+        await record.write(with_status(RunStatus.COMPLETED))
+    assert await bench.read(record.snapshot.run_id) == theirs
+
+
+async def test_a_run_that_another_has_finished_stays_as_it_ended(bench: WorkerBench) -> None:
+    record = await claimed(bench)
+    await written_by_another(
+        bench.store, record.snapshot.run_id, **owned_by(OTHER, 2, status=RunStatus.COMPLETED)
+    )
+    theirs = await bench.read(record.snapshot.run_id)
+    with pytest.raises(FencedError):
+        await record.write(with_status(RunStatus.FAILED))
+    assert await bench.read(record.snapshot.run_id) == theirs
+
+
+async def test_a_run_that_was_deleted_is_not_brought_back(bench: WorkerBench) -> None:
+    record = await claimed(bench)
+    found = await bench.read(record.snapshot.run_id)
+    await bench.store.delete(found.snapshot.run_id, found.revision)
+    with pytest.raises(FencedError):
+        await record.write(with_status(RunStatus.RUNNING))
+    assert await bench.store.read(found.snapshot.run_id) is None
+
+
+async def test_after_its_end_nothing_is_written(bench: WorkerBench) -> None:
+    record = await claimed(bench)
+    ended = await record.write(with_status(RunStatus.COMPLETED))
+    first = await bench.read(ended.run_id)
+    assert await record.write(with_status(RunStatus.RUNNING, heartbeat_at=9.0)) == ended
+    assert await record.write(with_status(RunStatus.FAILED)) == ended
+    assert await bench.read(ended.run_id) == first
+
+
+async def test_two_writes_at_once_are_both_heard(bench: WorkerBench) -> None:
+    record = await claimed(bench)
+
+    def one_more(latest: RunSnapshot) -> RunSnapshot:
+        return latest.model_copy(update={"give_backs": latest.give_backs + 1})
+
+    async with anyio.create_task_group() as writing:
+        for _ in range(20):
+            writing.start_soon(record.write, one_more)
+    assert (await bench.read(record.snapshot.run_id)).snapshot.give_backs == 20
+
+
+async def test_an_end_is_kept_through_an_outage(bench: WorkerBench) -> None:
+    record = await claimed(bench)
+    bench.nats.kill()
+    await eventually(lambda: bench.broker.is_up, False)
+    async with anyio.create_task_group() as writing:
+        writing.start_soon(record.write, with_status(RunStatus.COMPLETED))
+        await anyio.wait_all_tasks_blocked()
+        await bench.nats.restart()
+    assert (await bench.read(record.snapshot.run_id)).snapshot.status is RunStatus.COMPLETED
+
+
+async def test_only_the_end_of_a_run_expires(bench: WorkerBench) -> None:
+    kept = await claimed(bench, retention_sec=1)
+    ended = await claimed(bench, retention_sec=1)
+    await kept.write(with_status(RunStatus.RUNNING))
+    await ended.write(with_status(RunStatus.COMPLETED))
+    await eventually(lambda: bench.store.read(ended.snapshot.run_id), None)
+    assert await bench.status(kept.snapshot.run_id) == RunStatus.RUNNING
+
+
+LARGE = {"task_records": {"a": TaskRecord(output="x" * 2000)}}
+LARGER_STILL = {"tasks": {f"task-{number:05}": TaskStatus.SUCCEEDED for number in range(200)}}
+
+
+async def test_records_that_are_too_large_do_not_fail_a_run(bench: WorkerBench) -> None:
+    record = await claimed(bench, max_bytes=1500)
+    ended = await record.write(with_status(RunStatus.COMPLETED, **LARGE))
+    assert (ended.status, ended.task_records) == (RunStatus.COMPLETED, {})
+    assert ended.task_records_truncated
+
+
+@pytest.mark.parametrize(
+    ("cancelled", "expected"),
+    [(False, RunStatus.FAILED), (True, RunStatus.CANCELLED)],
+)
+async def test_what_fits_in_no_way_ends_the_run_and_is_never_stuck(
+    bench: WorkerBench, cancelled: bool, expected: RunStatus
+) -> None:
+    record = await claimed(bench, max_bytes=1500, cancel_requested_at=5.0 if cancelled else None)
+    going_on = await record.write(with_status(RunStatus.RUNNING, **LARGER_STILL))
+    assert not going_on.status.is_terminal
+    ended = await record.write(with_status(RunStatus.COMPLETED, **LARGER_STILL))
+    assert (ended.status, ended.err_id) == (expected, "ERR-PYOCO-0010")
+    assert (await bench.read(ended.run_id)).snapshot == ended

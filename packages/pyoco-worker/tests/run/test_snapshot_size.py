@@ -1,0 +1,102 @@
+"""A snapshot that is too large loses whole records, the largest first, and never its tasks."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyoco_protocol.problems import SnapshotTooLargeError
+from pyoco_protocol.runs.lifecycle import RunStatus, TaskStatus
+from pyoco_protocol.runs.snapshot import RunSnapshot, TaskRecord
+from pyoco_testkit.builders import snapshot
+from pyoco_worker.run.snapshot_size import fitted
+
+texts = st.text(max_size=300) | st.integers(0, 3000).map(lambda size: "x" * size)
+task_records = st.dictionaries(
+    st.text(min_size=1, max_size=12), texts.map(lambda text: TaskRecord(output=text)), max_size=8
+)
+
+
+def with_records(records: dict[str, TaskRecord], **fields: Any) -> RunSnapshot:
+    tasks = dict.fromkeys(records, TaskStatus.SUCCEEDED)
+    return snapshot(status=RunStatus.COMPLETED, tasks=tasks, task_records=records, **fields)
+
+
+def weight(name: str, record: TaskRecord) -> int:
+    """How much larger a snapshot is for a record."""
+    with_it, without = with_records({name: record}), with_records({})
+    tasks = len(with_records({name: TaskRecord()}).to_bytes())
+    return len(with_it.to_bytes()) - len(without.to_bytes()) - tasks
+
+
+@given(task_records, st.integers(min_value=200, max_value=6000))
+def test_a_snapshot_fits_or_says_that_it_cannot(
+    records: dict[str, TaskRecord], max_bytes: int
+) -> None:
+    stored = with_records(records)
+    try:
+        small = fitted(stored, max_bytes)
+    except SnapshotTooLargeError:
+        bare = stored.model_copy(update={"task_records": {}, "task_records_truncated": True})
+        assert len(bare.to_bytes()) > max_bytes
+        return
+    assert len(small.to_bytes()) <= max_bytes
+    assert small.tasks == stored.tasks
+    # Whole records or none: what is left is as it was.
+    assert small.task_records.items() <= stored.task_records.items()
+    assert small.task_records_truncated == (small.task_records != stored.task_records)
+    unruled = {"task_records", "task_records_truncated"}
+    assert small.model_dump(exclude=unruled) == stored.model_dump(exclude=unruled)
+
+
+def test_the_result_goes_after_all_records_and_says_so() -> None:
+    records = {"large": TaskRecord(output="x" * 3000), "small": TaskRecord(output="x")}
+    stored = with_records(records, result={"small": "x" * 1000})
+    smaller = fitted(stored, 2000)
+    assert (set(smaller.task_records), smaller.result) == ({"small"}, stored.result)
+    assert (smaller.task_records_truncated, smaller.result_truncated) == (True, False)
+    least = fitted(stored, 900)
+    assert (least.task_records, least.result, least.result_truncated) == ({}, None, True)
+    assert (least.tasks, least.status) == (stored.tasks, stored.status)
+
+
+@given(task_records, st.integers(min_value=200, max_value=6000))
+def test_the_largest_records_go_first(records: dict[str, TaskRecord], max_bytes: int) -> None:
+    try:
+        small = fitted(with_records(records), max_bytes)
+    except SnapshotTooLargeError:
+        return
+    kept = [weight(name, record) for name, record in small.task_records.items()]
+    lost = [weight(name, record) for name, record in records.items() if name not in small.tasks]
+    assert max(kept, default=0) <= min(lost, default=max(kept, default=0))
+
+
+def test_what_fits_is_left_alone() -> None:
+    stored = with_records({"a": TaskRecord(output="x" * 1000)})
+    assert fitted(stored, len(stored.to_bytes())) is stored
+
+
+def test_one_record_that_is_too_large_does_not_take_the_others_along() -> None:
+    records = {
+        "small": TaskRecord(output="x"),
+        "huge": TaskRecord(output="x" * 100_000),
+        "other": TaskRecord(output="y" * 100),
+    }
+    small = fitted(with_records(records), 2_000)
+    assert small.task_records.keys() == {"small", "other"}
+    assert small.task_records_truncated
+    assert small.tasks.keys() == records.keys()
+
+
+def test_records_that_were_dropped_before_stay_marked_as_dropped() -> None:
+    stored = with_records({"a": TaskRecord(output=1)}, task_records_truncated=True)
+    assert fitted(stored, 100_000).task_records_truncated
+
+
+def test_what_is_too_large_without_records_is_a_named_failure() -> None:
+    stored = with_records({"a": TaskRecord(output=1)}, params={"text": "x" * 5_000})
+    with pytest.raises(SnapshotTooLargeError) as failure:
+        fitted(stored, 4_000)
+    assert failure.value.run_id == stored.run_id
+    assert failure.value.entry.err_id == "ERR-PYOCO-0010"
