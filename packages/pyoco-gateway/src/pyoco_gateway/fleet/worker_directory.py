@@ -15,7 +15,7 @@ from pyoco_gateway.fleet.worker_liveness import (
     not_blamed_for_silence,
     sighted,
 )
-from pyoco_protocol.http_bodies import WorkerView
+from pyoco_protocol.http.workers import WorkerView
 from pyoco_protocol.jetstream.bucket_watch import BucketWatch, Entry
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.problems import BrokerUnavailableError

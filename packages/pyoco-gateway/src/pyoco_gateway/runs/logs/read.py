@@ -5,7 +5,7 @@ from typing import Final
 
 from pyoco_gateway.access.caller import Caller
 from pyoco_gateway.runs.read import ReadRun
-from pyoco_protocol.http_bodies import RunLogItem, RunLogPage
+from pyoco_protocol.http.run_output import RunLogItem, RunLogPage
 from pyoco_protocol.jetstream.output_store import OutputStore
 from pyoco_protocol.runs.output import LogChunk, LogStreamName
 from pyoco_protocol.runs.snapshot import RunSnapshot

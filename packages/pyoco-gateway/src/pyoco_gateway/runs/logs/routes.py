@@ -22,7 +22,7 @@ from pyoco_gateway.runs.logs.read import (
 from pyoco_gateway.runs.read import ReadRun
 from pyoco_gateway.streams.event_stream import MAX_STREAM_SEC, EventStream
 from pyoco_gateway.streams.limits import take_slot
-from pyoco_protocol.http_bodies import RunLogPage
+from pyoco_protocol.http.run_output import RunLogPage
 from pyoco_protocol.runs.output import LogStreamName
 
 router = APIRouter(tags=["runs"])
