@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from pyoco_protocol import subjects
 from pyoco_protocol.dead_letters import DeadLetter, DeadLetterReason
 from pyoco_protocol.runs.job import RunJob
-from pyoco_protocol.runs.output import LogChunk, LogEntry
+from pyoco_protocol.runs.output import OutputChunk, OutputEntry
 from pyoco_protocol.runs.snapshot import RunSnapshot, TaskRecord
 from pyoco_protocol.settings import ConsumerSettings, TopologySettings, document_settings
 from pyoco_protocol.subjects import Names
@@ -31,7 +31,7 @@ def json_type(schema: dict[str, Any], definitions: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize(
-    "model", [RunJob, RunSnapshot, TaskRecord, WorkerRecord, DeadLetter, LogChunk, LogEntry]
+    "model", [RunJob, RunSnapshot, TaskRecord, WorkerRecord, DeadLetter, OutputChunk, OutputEntry]
 )
 def test_each_field_on_the_wire_is_documented_as_it_is(model: type[BaseModel]) -> None:
     rows = tables_in(PAGE)[model.__name__]

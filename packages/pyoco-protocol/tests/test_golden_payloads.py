@@ -10,14 +10,14 @@ from pyoco_protocol import __version__
 from pyoco_protocol.dead_letters import DeadLetter
 from pyoco_protocol.runs.job import RunJob
 from pyoco_protocol.runs.lifecycle import RunStatus, TaskStatus
-from pyoco_protocol.runs.output import LogChunk
+from pyoco_protocol.runs.output import OutputChunk
 from pyoco_protocol.runs.snapshot import RunSnapshot
 from pyoco_protocol.wire import WireModel
 from pyoco_protocol.workers import WorkerRecord, WorkerState
 
 GOLDEN = Path(__file__).parent / "golden"
-MODELS: dict[str, type[RunJob | RunSnapshot | WorkerRecord | DeadLetter | LogChunk]] = {
-    model.__name__: model for model in (RunJob, RunSnapshot, WorkerRecord, DeadLetter, LogChunk)
+MODELS: dict[str, type[RunJob | RunSnapshot | WorkerRecord | DeadLetter | OutputChunk]] = {
+    model.__name__: model for model in (RunJob, RunSnapshot, WorkerRecord, DeadLetter, OutputChunk)
 }
 VERSIONS = sorted(path.name for path in GOLDEN.iterdir())
 

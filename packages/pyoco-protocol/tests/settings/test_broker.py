@@ -158,9 +158,9 @@ def test_credentials_need_to_be_such(tmp_path: Path) -> None:
 
 
 def test_trust_in_an_authority_insists_on_tls(authority: Authority) -> None:
-    assert loaded(nats_tls_ca=authority.ca).insists_on_tls
-    assert loaded(nats_url="tls://broker:4222").insists_on_tls
-    assert not loaded().insists_on_tls
+    assert loaded(nats_tls_ca=authority.ca).requires_tls
+    assert loaded(nats_url="tls://broker:4222").requires_tls
+    assert not loaded().requires_tls
 
 
 def test_certificates_are_always_verified(authority: Authority) -> None:

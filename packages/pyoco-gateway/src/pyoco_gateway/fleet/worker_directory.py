@@ -112,7 +112,7 @@ class WorkerDirectory:
                 connection = self._broker.connections
                 self._forgive()
             # A broker that is frozen is connected for a while yet.
-            if self.is_current and watch.is_hearing:
+            if self.is_current and watch.is_live:
                 self.judge()
 
     def judge(self) -> None:

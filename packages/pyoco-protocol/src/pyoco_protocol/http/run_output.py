@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from pyoco_protocol.ids import UnixSeconds
-from pyoco_protocol.runs.output import LogStreamName
+from pyoco_protocol.runs.output import OutputStreamName
 from pyoco_protocol.wire import WireModel
 
 
@@ -14,7 +14,7 @@ class RunLogItem(WireModel):
     ts: UnixSeconds
     attempt: int
     task: str | None = None
-    stream: LogStreamName
+    stream: OutputStreamName
     text: str
 
 

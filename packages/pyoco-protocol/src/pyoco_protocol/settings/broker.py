@@ -90,7 +90,7 @@ class BrokerSettings(PyocoSettings):
         return (parts.username if parts.password else None) or "nobody in particular"
 
     @property
-    def insists_on_tls(self) -> bool:
+    def requires_tls(self) -> bool:
         """Whether a broker that does not speak TLS is refused, before it learns who we are."""
         schemes = {urlsplit(url).scheme for url in split_urls(self.nats_url)}
         return bool(schemes & _TLS_SCHEMES or self.nats_tls_ca or self.nats_tls_cert)
@@ -127,7 +127,7 @@ class BrokerSettings(PyocoSettings):
                 raise self._broken("nats_creds", "needs the package nkeys, which is not installed")
             if _SEED_MARK not in self.nats_creds.read_text(encoding="utf-8", errors="replace"):
                 raise self._broken("nats_creds", "is no file with a user's JWT and seed")
-        if self.insists_on_tls:
+        if self.requires_tls:
             self.tls_context()
         return self
 
