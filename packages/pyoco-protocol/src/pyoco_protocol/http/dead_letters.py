@@ -10,7 +10,7 @@ from pyoco_protocol.wire import WireModel
 
 
 class DeadLetterItem(WireModel):
-    """A dead letter as lists show it."""
+    """A dead letter in a list."""
 
     seq: int
     timestamp: UnixSeconds
@@ -25,26 +25,26 @@ class DeadLetterItem(WireModel):
 
 
 class DeadLetterPage(WireModel):
-    """The answer of `GET /dlq`, the newest first; a cursor of null is the end."""
+    """Response of `GET /dlq`, newest first. `next_cursor` is null on the last page."""
 
     items: tuple[DeadLetterItem, ...]
     next_cursor: str | None
 
 
 class NumberedDeadLetter(DeadLetter):
-    """The answer of `GET /dlq/{seq}`: all of a dead letter, and where it is kept."""
+    """Response of `GET /dlq/{seq}`: a dead letter and its sequence."""
 
     seq: int
-    # Those who may read it know.
+    # Callers see only dead letters of their own tenant.
     tenant_id: str | None = Field(default=None, exclude=True)
 
 
-# Longer than anything that can be matched.
+# No value that a filter can match is longer.
 _MAX_FILTER_CHARS: Final = 256
 
 
 def _whole(value: object) -> object:
-    # JSON does not tell 5 from 5.0.
+    # In JSON, 5.0 is the same number as 5.
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -53,7 +53,7 @@ def _named(field: str) -> dict[str, JsonValue]:
 
 
 class RedriveRequest(BaseModel):
-    """The body of `POST /dlq/redrive`: which dead letters, and how fast."""
+    """Body of `POST /dlq/redrive`: selects dead letters and limits the rate."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -78,14 +78,14 @@ class RedriveRequest(BaseModel):
     dry_run: bool = False
 
     @model_validator(mode="after")
-    def _names_some(self) -> Self:
+    def _selects_dead_letters(self) -> Self:
         if self.reason is self.tag is self.run_id is None and not self.all:
-            raise ValueError('name a reason, tag or run_id, or say "all": true')
+            raise ValueError('set reason, tag or run_id, or "all": true')
         return self
 
 
 class Redriven(WireModel):
-    """A dead letter whose run is done again, as a new run."""
+    """A redriven dead letter and its new run."""
 
     seq: int
     run_id: str
@@ -93,7 +93,7 @@ class Redriven(WireModel):
 
 
 class RedriveFailure(WireModel):
-    """A dead letter that stays where it is, and why."""
+    """A dead letter that was not redriven, and the reason."""
 
     seq: int
     err_id: str
@@ -101,11 +101,11 @@ class RedriveFailure(WireModel):
 
 
 class RedriveReport(WireModel):
-    """The answer of `POST /dlq/redrive`: what was, or would be, redriven, the oldest first."""
+    """Response of `POST /dlq/redrive`: the redriven dead letters, oldest first."""
 
     matched: int
     redriven: tuple[Redriven, ...]
     failed: tuple[RedriveFailure, ...]
-    # Whether there are more that match: ask again.
+    # Whether more dead letters match; repeat the request for them.
     remaining: bool
     dry_run: bool

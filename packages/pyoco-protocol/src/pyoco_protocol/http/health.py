@@ -8,19 +8,19 @@ from pyoco_protocol.wire import WireModel
 
 
 class Health(WireModel):
-    """The answer of `GET /health`: this process serves HTTP. It says nothing of the broker."""
+    """Response of `GET /health`: the gateway serves HTTP. It does not describe the broker."""
 
     status: str = "ok"
     version: str
 
 
 class BrokerHealth(WireModel):
-    """The connection to the broker, and what JetStream says of itself."""
+    """The connection to the broker and the state of JetStream."""
 
     connected: bool
-    # Where it is, without credentials.
+    # Without credentials.
     address: str
-    # What keeps us out, or what it did not permit to us lately; for an operator to see to.
+    # A problem for an operator: why connecting fails, or the last denied operation.
     trouble: str | None = None
     server_version: str | None = None
     api_level: int | None = None
@@ -29,7 +29,7 @@ class BrokerHealth(WireModel):
 
 
 class ResourceDifference(WireModel):
-    """A setting that is on the broker with another value than ours; theirs stands."""
+    """A setting whose value on the broker differs from the wanted one. It is not changed."""
 
     setting: str
     wanted: JsonValue
@@ -37,7 +37,7 @@ class ResourceDifference(WireModel):
 
 
 class StreamHealth(WireModel):
-    """A stream, or the stream behind a bucket, beside the one we would have made."""
+    """A stream, or the stream of a bucket, compared with the wanted configuration."""
 
     name: str
     state: Literal["ok", "missing", "differs"]
@@ -47,7 +47,7 @@ class StreamHealth(WireModel):
 
 
 class ConsumerHealth(WireModel):
-    """What the workers of one tag share: how much waits, and how much is in hand."""
+    """The consumer of one tag, with its waiting and unacknowledged jobs."""
 
     name: str
     tag: str | None = None
@@ -59,18 +59,18 @@ class ConsumerHealth(WireModel):
 
 
 class IndexHealth(WireModel):
-    """What lists are answered from, and how far it is behind the bucket."""
+    """The run index that answers list requests, and its lag behind the bucket."""
 
     caught_up: bool
     runs: int
     unreadable: int
     revision: int
-    # Writes to the bucket that are not in the index yet; None where the broker does not say.
+    # Writes to the bucket that are not in the index yet; None if the broker did not answer.
     lag: int | None = None
 
 
 class Versions(WireModel):
-    """What this gateway is made of."""
+    """Versions of the gateway and its dependencies."""
 
     gateway: str
     python: str
@@ -79,10 +79,10 @@ class Versions(WireModel):
 
 
 class HealthDetails(Health):
-    """The answer of `GET /health`; all but the first two come with `verbose=1`."""
+    """Response of `GET /health`; only `status` and `version` are present without `verbose=1`."""
 
     broker: BrokerHealth | None = None
-    # None where the broker does not say.
+    # None if the broker did not answer.
     streams: tuple[StreamHealth, ...] | None = None
     consumers: tuple[ConsumerHealth, ...] | None = None
     index: IndexHealth | None = None

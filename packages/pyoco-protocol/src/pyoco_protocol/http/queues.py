@@ -4,12 +4,12 @@ from pyoco_protocol.wire import WireModel
 
 
 class QueueView(WireModel):
-    """One tag of `GET /queues`: what waits for it, and who could take it."""
+    """One tag of `GET /queues`: its jobs, workers and free slots."""
 
     tag: str
     pending: int
     in_flight: int
-    # How long the first of those that wait has waited.
+    # Age of the oldest waiting job.
     oldest_age_sec: float | None = None
     workers: int
     free_slots: int

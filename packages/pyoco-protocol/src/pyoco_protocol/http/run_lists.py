@@ -6,7 +6,7 @@ from pyoco_protocol.wire import WireModel
 
 
 class RunListItem(WireModel):
-    """A run in a list: what tells it from others. What is not known is left out."""
+    """A run in a list. Unknown fields are left out."""
 
     run_id: str
     status: RunStatus
@@ -27,14 +27,14 @@ class RunListItem(WireModel):
 
 
 class RunPage(WireModel):
-    """One page of runs and where to go on; no cursor where nothing can follow."""
+    """One page of runs. `next_cursor` is null on the last page."""
 
     items: tuple[RunListItem, ...]
     next_cursor: str | None
 
 
 class RunCounts(WireModel):
-    """How many runs there are, in all and by status; every status is named."""
+    """Number of runs, in total and for every status."""
 
     total: int
     by_status: dict[RunStatus, int]

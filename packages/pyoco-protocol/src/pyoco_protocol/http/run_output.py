@@ -19,20 +19,20 @@ class RunLogItem(WireModel):
 
 
 class RunLogPage(WireModel):
-    """The answer of `GET /runs/{run_id}/logs`."""
+    """Response of `GET /runs/{run_id}/logs`."""
 
     run_id: str
     items: tuple[RunLogItem, ...]
     next_cursor: str | None = Field(
-        default=None, description="Where to go on; null once the run is over and all is read."
+        default=None, description="Cursor of the next page; null at the end of a terminal run."
     )
     truncated: bool = Field(
-        default=False, description="Whether more was printed than is kept, and this is the last."
+        default=False, description="Whether the page ends where the stored output was cut off."
     )
 
 
 class RunLogEvent(WireModel):
-    """What the event `log` of `GET /runs/{run_id}/logs?follow=1` carries."""
+    """Data of the event `log` of `GET /runs/{run_id}/logs?follow=1`."""
 
     run_id: str
     items: tuple[RunLogItem, ...]

@@ -10,7 +10,7 @@ from pyoco_protocol.wire import WireModel
 
 
 class RunSubmission(BaseModel):
-    """The body of `POST /runs`. An unknown field is refused: it is a typo more often than not."""
+    """Body of `POST /runs`. Unknown fields are refused, because they are usually typos."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -21,13 +21,13 @@ class RunSubmission(BaseModel):
 
 
 class RunCancellation(WireModel):
-    """The body of `POST /runs/{run_id}/cancel`, all of it optional."""
+    """Body of `POST /runs/{run_id}/cancel`; all fields are optional."""
 
     reason: str | None = Field(default=None, max_length=1000, examples=["wrong parameters"])
 
 
 class RunAccepted(WireModel):
-    """The answer to a submission that is stored and queued."""
+    """Response to an accepted submission."""
 
     run_id: RunId
     status: RunStatus
@@ -35,16 +35,16 @@ class RunAccepted(WireModel):
 
 
 class RunView(RunSnapshot):
-    """The answer of `GET /runs/{run_id}`: the snapshot, and what is known of its worker."""
+    """Response of `GET /runs/{run_id}`: the snapshot and the state of its worker."""
 
-    # All three are null for a run without a worker, and while nothing is known of it.
+    # All three are null if the run has no worker or the worker is unknown.
     worker_alive: bool | None = None
     worker_heartbeat_at: UnixSeconds | None = None
     worker_tags: tuple[str, ...] | None = None
 
 
 class RunTasks(WireModel):
-    """The answer of `GET /runs/{run_id}/tasks`: the part of a snapshot that is about its tasks."""
+    """Response of `GET /runs/{run_id}/tasks`: the task fields of the snapshot."""
 
     run_id: str
     flow_name: str

@@ -8,13 +8,13 @@ from pyoco_protocol.workers import WorkerRecord
 
 
 class WorkerView(WorkerRecord):
-    """One worker of `GET /workers`: its record, with `state` as it is to be shown."""
+    """One worker of `GET /workers`: its record; `state` may be DISCONNECTED."""
 
     uptime_sec: float | None = None
 
 
 class WorkerPatch(BaseModel):
-    """The body of `PATCH /workers/{worker_id}`."""
+    """Body of `PATCH /workers/{worker_id}`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -22,7 +22,7 @@ class WorkerPatch(BaseModel):
 
 
 class WorkerPatched(WireModel):
-    """The answer of `PATCH /workers/{worker_id}`."""
+    """Response of `PATCH /workers/{worker_id}`."""
 
     worker_id: str
     hidden: bool

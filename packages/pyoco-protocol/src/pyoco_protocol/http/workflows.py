@@ -5,7 +5,7 @@ from pyoco_protocol.workflows.problems import WorkflowProblem
 
 
 class WorkflowValidation(WireModel):
-    """The answer of `POST /runs/yaml/validate`."""
+    """Response of `POST /runs/yaml/validate`."""
 
     valid: bool
     problems: tuple[WorkflowProblem, ...] = ()
