@@ -77,12 +77,12 @@ def kv_key(bucket: str, key: str) -> str:
 
 
 def kv_stream(bucket: str) -> str:
-    """Return the stream behind a bucket."""
+    """Return the stream of a bucket."""
     return f"KV_{bucket}"
 
 
 def object_stream(bucket: str) -> str:
-    """Return the stream behind an object bucket."""
+    """Return the stream of an object bucket."""
     return f"OBJ_{bucket}"
 
 

@@ -29,7 +29,7 @@ class BrokerHealth(WireModel):
 
 
 class ResourceDifference(WireModel):
-    """A setting whose value on the broker differs from the wanted one. It is not changed."""
+    """A setting that has another value on the broker than wanted. It is not changed."""
 
     setting: str
     wanted: JsonValue

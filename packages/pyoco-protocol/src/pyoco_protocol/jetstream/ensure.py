@@ -33,7 +33,7 @@ _NANOSECONDS: Final = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A setting whose value on the broker differs from the wanted one. It is not changed."""
+    """A setting that has another value on the broker than wanted. It is not changed."""
 
     resource: str
     setting: str
@@ -193,7 +193,7 @@ async def _remove_ttl(client: Client, stream: str) -> None:
 def differences_of(
     resource: str, wanted: dict[str, Any], found: dict[str, Any]
 ) -> list[Difference]:
-    """Return the settings of a resource whose values differ from the wanted ones."""
+    """Return the settings of a resource that differ from the wanted values."""
     return [
         Difference(resource, setting, value, found.get(setting))
         for setting, value in wanted.items()

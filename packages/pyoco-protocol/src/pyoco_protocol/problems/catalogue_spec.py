@@ -1,4 +1,4 @@
-"""Catalogue entries 0001 to 0024, whose messages the published specification defines."""
+"""Catalogue entries 0001 to 0024. The published specification defines their messages."""
 
 from typing import Final
 

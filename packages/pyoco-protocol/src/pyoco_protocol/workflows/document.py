@@ -43,7 +43,7 @@ class Text:
     value: str
     where: str
     line: int
-    # Whether the text is a block scalar, whose lines start after `line`.
+    # Whether the text is a block scalar: its first line is the line after `line`.
     is_block: bool = False
 
     def line_of(self, position: int) -> int:
