@@ -94,7 +94,7 @@ async def test_runs_go_as_before_and_nobody_needs_more_than_it_was_given(
     [known] = await items(stack, "/workers?scope=all")
     assert known["state"] == "STOPPED_GRACEFUL"
     assert violations(guarded) == []
-    assert "does not permit" not in worker.log() + stack.gateway.log()
+    assert "broker denied" not in worker.log() + stack.gateway.log()
 
 
 async def cancelled(stack: Stack) -> None:

@@ -1,4 +1,4 @@
-"""What each side may do at the broker, compared with what the two sides are for."""
+"""Gateways and workers have no broker permissions that they do not need."""
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,7 @@ NAMES = Names()
 
 
 def matches(pattern: str, subject: str) -> bool:
-    """Whether a subject is one of those that a pattern stands for."""
+    """Whether a subject matches a pattern."""
     wanted, given_tokens = pattern.split("."), subject.split(".")
     for index, token in enumerate(wanted):
         if token == ">":
@@ -37,12 +37,12 @@ def may(patterns: tuple[str, ...], subject: str) -> bool:
         "$SYS.REQ.SERVER.PING",
     ],
 )
-def test_a_gateway_cannot_destroy_what_it_made_nor_do_a_workers_work(subject: str) -> None:
+def test_a_gateway_cannot_delete_streams_or_pull_jobs(subject: str) -> None:
     assert not may(gateway_rights(NAMES).publish, subject)
 
 
 @given(tags, tags)
-def test_a_worker_has_nothing_of_another_tag(mine: str, other: str) -> None:
+def test_a_worker_has_no_permission_for_another_tag(mine: str, other: str) -> None:
     rights = worker_rights([mine], NAMES)
     consumer = subjects.work_consumer(other)
     for subject in (
@@ -56,17 +56,17 @@ def test_a_worker_has_nothing_of_another_tag(mine: str, other: str) -> None:
     assert not may(rights.publish, NAMES.work(other))
 
 
-def test_pulls_are_what_is_answered_more_than_once() -> None:
+def test_pulls_are_a_part_of_the_worker_services() -> None:
     assert set(pulls(["cpu", "gpu"], NAMES)) < set(worker_services(["cpu", "gpu"], NAMES))
 
 
-def test_no_right_is_given_twice() -> None:
+def test_no_permission_is_listed_twice() -> None:
     for rights in (gateway_rights(NAMES), worker_rights(["cpu", "gpu"], NAMES)):
         assert len(set(rights.publish)) == len(rights.publish)
         assert len(set(rights.subscribe)) == len(rights.subscribe)
 
 
-def test_nobody_hears_everything() -> None:
+def test_no_user_can_subscribe_to_everything() -> None:
     for rights in (gateway_rights(NAMES), worker_rights(["cpu"], NAMES)):
         for heard in ("$KV.pyoco_auth.key", "$KV.pyoco_runs.run", "pyoco.work.cpu", "_INBOX.x.y"):
             assert not may(rights.subscribe, heard)

@@ -8,11 +8,11 @@ from pyoco_protocol.dead_letters import UNREADABLE, DeadLetter, DeadLetterReason
 from pyoco_testkit import strategies
 
 
-def test_a_dead_letter_has_no_place_for_params() -> None:
+def test_a_dead_letter_has_no_params() -> None:
     assert "params" not in DeadLetter.model_fields
 
 
-def test_what_is_not_known_is_left_out_on_the_wire() -> None:
+def test_unset_fields_are_left_out() -> None:
     letter = DeadLetter(timestamp=1.0, reason=DeadLetterReason.INVALID_JOB)
     assert json.loads(letter.to_bytes()) == {"timestamp": 1.0, "reason": "invalid_job", "tags": []}
 
@@ -26,14 +26,14 @@ def test_the_first_reasons_are_those_of_the_published_protocol() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"reason": "x"}', b"\xff"])
-def test_what_is_no_letter_reads_as_one_that_says_so(data: bytes) -> None:
+def test_an_invalid_message_is_read_as_unreadable(data: bytes) -> None:
     letter = DeadLetter.from_bytes(data, stored_at=5.0)
     assert (letter.timestamp, letter.reason) == (5.0, UNREADABLE)
     assert UNREADABLE not in set(DeadLetterReason)
 
 
 @given(st.text(min_size=1), st.none() | st.text())
-def test_a_letter_is_read_as_it_was_written(reason: str, error: str | None) -> None:
+def test_a_dead_letter_is_read_as_it_was_written(reason: str, error: str | None) -> None:
     letter = DeadLetter(timestamp=1.5, reason=reason, error=error)
     assert DeadLetter.from_bytes(letter.to_bytes(), stored_at=9.0) == letter
 
@@ -46,9 +46,9 @@ causes = st.tuples(
 
 
 @given(causes, causes)
-def test_a_dead_letter_is_repeated_only_for_the_same_job_and_attempt(
+def test_a_dead_letter_id_is_the_same_only_for_the_same_job_and_attempt(
     one: tuple[str | None, int, int | None], other: tuple[str | None, int, int | None]
 ) -> None:
     assert (dead_letter_id(*one) == dead_letter_id(*other)) == (one == other)
-    # It becomes a header, where a line break would begin another.
+    # The id is a header value, in which a line break would start another header.
     assert dead_letter_id(*one).isprintable()

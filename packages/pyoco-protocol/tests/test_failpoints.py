@@ -1,4 +1,4 @@
-"""Failpoints are read when a process starts, so each test is one."""
+"""Failpoints are read when a process starts, so each test starts one."""
 
 import signal
 import subprocess
@@ -22,18 +22,18 @@ def run(code: str, failpoint: str | None) -> int:
 
 
 @pytest.mark.parametrize("failpoint", [None, ""])
-def test_a_process_that_nobody_armed_passes_them_all(failpoint: str | None) -> None:
+def test_a_process_without_a_failpoint_passes_all_of_them(failpoint: str | None) -> None:
     assert run(PASS_ALL, failpoint) == 0
 
 
 @pytest.mark.parametrize("place", Failpoint)
-def test_a_process_is_struck_where_it_was_armed_and_nowhere_else(place: Failpoint) -> None:
+def test_a_process_is_killed_at_its_failpoint_only(place: Failpoint) -> None:
     assert run(PASS_ALL, f"{place}:kill") == -signal.SIGKILL
     others = PASS_ALL.replace("reached(place)", f"place == {place.value!r} or reached(place)")
     assert run(others, f"{place}:kill") == 0
 
 
-async def test_a_process_can_be_frozen_and_goes_on(tmp_path: Path) -> None:
+async def test_a_process_can_be_stopped_and_continued(tmp_path: Path) -> None:
     code = f"{IMPORT}reached(Failpoint.RUN_CLAIMED)\nprint('on')"
     env = {"PYOCO_FAILPOINT": "run-claimed:stop"}
     async with ManagedProcess("frozen", [sys.executable, "-c", code], tmp_path, env) as process:
@@ -49,6 +49,6 @@ def _state(pid: int) -> str:
 
 
 @pytest.mark.parametrize("wrong", ["nowhere:kill", "run-claimed:tickle", "run-claimed"])
-def test_a_place_or_an_action_that_is_none_stops_the_start(wrong: str) -> None:
-    """A test that armed nothing by mistake would pass for the wrong reason."""
+def test_an_unknown_failpoint_or_action_prevents_the_start(wrong: str) -> None:
+    """A test with a misspelt failpoint would pass for the wrong reason."""
     assert run(PASS_ALL, wrong) == 1

@@ -57,16 +57,16 @@ def test_a_tag_is_one_token_of_a_subject(tag: str) -> None:
 @example("")
 @example("日次")
 @example("a" * (MAX_TAG_CHARS + 1))
-def test_both_ways_to_look_at_a_tag_agree(text: str) -> None:
+def test_the_function_and_the_type_accept_the_same_tags(text: str) -> None:
     assert is_tag(text) == accepts(as_tag, text)
 
 
 @pytest.mark.parametrize("tag", ["", "a.b", "a b", "*", ">", "a\n", "\n", "ａ", "a" * 65])
-def test_what_would_split_or_widen_a_subject_is_no_tag(tag: str) -> None:
+def test_dots_and_wildcards_are_refused_in_a_tag(tag: str) -> None:
     assert not is_tag(tag)
 
 
-def test_new_run_ids_are_run_ids_and_differ() -> None:
+def test_new_run_ids_are_valid_and_unique() -> None:
     minted = {new_run_id() for _ in range(1000)}
     assert len(minted) == 1000
     assert all(is_run_id(run_id) and accepts(as_run_id, run_id) for run_id in minted)
@@ -76,20 +76,20 @@ def test_new_run_ids_are_run_ids_and_differ() -> None:
     "other_spelling",
     [RUN.upper(), f"{{{RUN}}}", RUN.replace("-", ""), f"urn:uuid:{RUN}", f" {RUN}", f"{RUN}\n"],
 )
-def test_one_run_has_one_spelling(other_spelling: str) -> None:
+def test_only_the_canonical_form_of_a_uuid_is_a_run_id(other_spelling: str) -> None:
     assert is_run_id(RUN)
     assert not is_run_id(other_spelling)
     assert not accepts(as_run_id, other_spelling)
 
 
 @pytest.mark.parametrize("text", ["", "a b", ">", "*", "../etc", "0" * 36, "é" * 36])
-def test_what_is_no_uuid_is_no_run_id(text: str) -> None:
+def test_text_that_is_not_a_uuid_is_not_a_run_id(text: str) -> None:
     assert not is_run_id(text)
     assert not accepts(as_run_id, text)
 
 
-def test_an_idempotent_run_id_is_the_same_for_ever() -> None:
-    # Runs of earlier releases are found by these; a change would submit them again.
+def test_an_idempotent_run_id_never_changes() -> None:
+    # Earlier releases stored these ids; with other ids, a repeat would submit the run again.
     assert (
         idempotent_run_id("acme", "POST /runs", "order-1") == "c668672e-a6f3-5854-958e-2fd8673c4751"
     )
@@ -102,25 +102,25 @@ triples = st.tuples(*[st.text(alphabet="1:ab", max_size=4)] * 3)
 @given(triples, triples)
 @example(("a", "b", "c"), ("ab", "", "c"))
 @example(("1:a", "", ""), ("", "1:a", ""))
-def test_two_idempotency_keys_share_a_run_only_if_all_parts_agree(
+def test_idempotent_run_ids_are_equal_only_if_all_parts_are_equal(
     one: tuple[str, str, str], other: tuple[str, str, str]
 ) -> None:
     assert (idempotent_run_id(*one) == idempotent_run_id(*other)) == (one == other)
     assert is_run_id(idempotent_run_id(*one))
 
 
-def test_each_life_of_a_worker_has_its_own_id() -> None:
+def test_new_instance_ids_are_unique() -> None:
     assert len({new_instance_id() for _ in range(1000)}) == 1000
 
 
 @given(st.from_regex(WORKER_ID_PATTERN, fullmatch=True).filter(lambda text: len(text) <= 128))
-def test_each_worker_id_is_a_key_that_nats_takes(worker_id: str) -> None:
+def test_every_worker_id_is_a_valid_nats_key(worker_id: str) -> None:
     assert accepts(as_worker_id, worker_id)
     assert all(Names().worker(worker_id).split("."))
 
 
 @pytest.mark.parametrize("worker_id", ["host-1234", "gpu_1", "a", "host.example.com-7"])
-def test_host_names_make_worker_ids(worker_id: str) -> None:
+def test_a_host_name_is_a_valid_worker_id(worker_id: str) -> None:
     assert accepts(as_worker_id, worker_id)
 
 
@@ -128,11 +128,11 @@ def test_host_names_make_worker_ids(worker_id: str) -> None:
     "worker_id",
     ["", ".", "..", "a.", "a..b", ".a", "-a", "a/b", "../a", "a b", "a*", ">", "a\n", "日"],
 )
-def test_what_cannot_be_a_key_or_a_directory_is_no_worker_id(worker_id: str) -> None:
+def test_text_that_cannot_be_a_key_or_a_directory_is_not_a_worker_id(worker_id: str) -> None:
     assert not accepts(as_worker_id, worker_id)
 
 
-def test_a_worker_id_has_an_end() -> None:
+def test_a_worker_id_has_a_maximum_length() -> None:
     assert accepts(as_worker_id, "a" * MAX_WORKER_ID_CHARS)
     assert not accepts(as_worker_id, "a" * (MAX_WORKER_ID_CHARS + 1))
 
@@ -142,7 +142,7 @@ def test_a_worker_id_has_an_end() -> None:
 @example("a\u2028b")
 @example("夜間 batch")
 @example("a" * (MAX_FLOW_NAME_CHARS + 1))
-def test_a_label_is_told_as_the_models_take_it(text: str) -> None:
+def test_the_function_and_the_type_accept_the_same_labels(text: str) -> None:
     assert is_label(text) == accepts(as_flow_name, text)
 
 
@@ -160,6 +160,6 @@ def test_a_flow_name_cannot_break_a_log_line(name: str) -> None:
 
 
 @pytest.mark.parametrize("moment", [-1, float("nan"), float("inf"), [1], {}, "soon", None])
-def test_a_moment_is_a_number_from_1970_on(moment: object) -> None:
+def test_unix_seconds_are_finite_and_not_negative(moment: object) -> None:
     assert not accepts(as_unix_seconds, moment)
     assert accepts(as_unix_seconds, 0)

@@ -11,7 +11,7 @@ EXAMPLES = re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTA
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=range(len(EXAMPLES)))
-def test_an_example_of_the_readme_does_what_it_says(example: str) -> None:
+def test_an_example_of_the_readme_runs(example: str) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", example], capture_output=True, text=True, check=False
     )

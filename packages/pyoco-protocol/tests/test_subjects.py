@@ -10,13 +10,13 @@ prefixes = st.lists(strategies.tags, min_size=1, max_size=3).map(".".join)
 
 
 @given(prefixes, strategies.tags)
-def test_a_jobs_subject_tells_its_tag(prefix: str, tag: str) -> None:
+def test_the_tag_is_read_from_the_subject_of_a_job(prefix: str, tag: str) -> None:
     names = Names(work_prefix=prefix)
     assert names.tag_of_work(names.work(tag)) == tag
 
 
 @given(prefixes, strategies.tags)
-def test_another_subject_tells_no_tag(prefix: str, tag: str) -> None:
+def test_another_subject_has_no_tag(prefix: str, tag: str) -> None:
     names = Names(work_prefix=prefix)
     for other in (
         names.dlq(tag),
@@ -30,10 +30,10 @@ def test_another_subject_tells_no_tag(prefix: str, tag: str) -> None:
 
 
 @given(strategies.run_ids)
-def test_a_cancel_hint_tells_its_run(run_id: str) -> None:
+def test_the_run_id_is_read_from_the_subject_of_a_cancel_hint(run_id: str) -> None:
     hint = subjects.cancel_hint(run_id)
     assert subjects.run_of_cancel_hint(hint) == run_id
-    # One token more than what is subscribed to, or the hint would not be heard.
+    # The subscription matches exactly one more token.
     assert hint.split(".")[:-1] == subjects.ALL_CANCEL_HINTS.split(".")[:-1]
     assert hint.count(".") == subjects.ALL_CANCEL_HINTS.count(".")
 
@@ -42,12 +42,12 @@ worker_ids = st.from_regex(WORKER_ID_PATTERN, fullmatch=True)
 
 
 @given(worker_ids, worker_ids)
-def test_each_worker_is_pinged_on_a_subject_of_its_own(one: str, other: str) -> None:
+def test_each_worker_has_its_own_ping_subject(one: str, other: str) -> None:
     assert (subjects.worker_ping(one) == subjects.worker_ping(other)) == (one == other)
     assert subjects.worker_ping(one).count(".") == subjects.worker_ping("a").count(".")
 
 
-def test_the_names_on_the_wire_are_those_of_the_published_protocol() -> None:
+def test_the_default_names_are_those_of_the_published_protocol() -> None:
     names = Names()
     run = "7d0c1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4"
     assert (names.work_stream, names.all_work, names.work("gpu")) == (
@@ -63,7 +63,7 @@ def test_the_names_on_the_wire_are_those_of_the_published_protocol() -> None:
     assert names.run(run) == f"$KV.pyoco_runs.{run}"
     assert names.worker("host-1") == "$KV.pyoco_workers.host-1"
     assert subjects.kv_stream(names.runs_bucket) == "KV_pyoco_runs"
-    # Workers of an earlier server pull from the same durable.
+    # Workers of an earlier server use the same durable consumer.
     assert subjects.work_consumer("gpu") == "pyoco_workers_gpu"
     assert subjects.last_message("KV_pyoco_runs") == "$JS.API.STREAM.MSG.GET.KV_pyoco_runs"
     assert (

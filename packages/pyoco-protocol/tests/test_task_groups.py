@@ -5,26 +5,26 @@ from pyoco_protocol.task_groups import plain_errors
 
 
 class BrokenError(Exception):
-    """What the tests raise."""
+    """An error raised by the tests."""
 
 
 async def fail(message: str) -> None:
     raise BrokenError(message)
 
 
-async def test_the_error_of_a_task_comes_out_as_itself() -> None:
+async def test_the_error_of_a_task_is_raised_unwrapped() -> None:
     with pytest.raises(BrokenError, match="alone"), plain_errors():
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(fail, "alone")
 
 
-async def test_so_does_that_of_a_task_in_a_group_in_a_group() -> None:
+async def test_the_error_of_a_nested_task_group_is_raised_unwrapped() -> None:
     with pytest.raises(BrokenError, match="deep"), plain_errors():
         async with anyio.create_task_group() as outer, anyio.create_task_group():
             outer.start_soon(fail, "deep")
 
 
-async def test_two_errors_stay_a_group() -> None:
+async def test_two_errors_are_raised_as_a_group() -> None:
     async def fail_twice() -> None:
         with plain_errors():
             async with anyio.create_task_group() as tasks:
@@ -49,7 +49,7 @@ def test_the_cause_of_an_error_is_kept() -> None:
     assert raised.value.__cause__ is cause
 
 
-def test_other_errors_and_no_errors_pass() -> None:
+def test_errors_without_a_group_are_unchanged() -> None:
     with plain_errors():
         pass
     with pytest.raises(BrokenError, match="bare"), plain_errors():

@@ -8,7 +8,7 @@ from pyoco_protocol.topology import (
 )
 
 
-def test_a_deployment_chooses_its_names() -> None:
+def test_the_names_come_from_the_settings() -> None:
     names = names_from(
         TopologySettings(
             work_stream="W",
@@ -41,17 +41,17 @@ def test_a_deployment_chooses_its_names() -> None:
     )
 
 
-def test_nothing_set_means_the_names_of_the_published_protocol() -> None:
+def test_the_default_names_are_those_of_the_published_protocol() -> None:
     assert names_from(TopologySettings()) == Names()
 
 
-def test_the_queue_never_drops_a_job_that_was_accepted() -> None:
+def test_the_work_stream_never_drops_an_accepted_job() -> None:
     work, *_ = wanted_topology(TopologySettings()).streams
     assert (work.retention, work.discard) == ("workqueue", "new")
     assert (work.max_age_sec, work.max_msgs, work.max_bytes) == (None, None, None)
 
 
-def test_zero_takes_the_limits_off_the_dead_letters() -> None:
+def test_zero_removes_the_limits_of_the_dead_letter_stream() -> None:
     _, limited, _ = wanted_topology(TopologySettings(dlq_max_age_sec=5, dlq_max_msgs=6)).streams
     assert (limited.max_age_sec, limited.max_msgs) == (5, 6)
     _, unlimited, _ = wanted_topology(
@@ -60,7 +60,7 @@ def test_zero_takes_the_limits_off_the_dead_letters() -> None:
     assert (unlimited.max_age_sec, unlimited.max_msgs, unlimited.max_bytes) == (None, None, None)
 
 
-def test_what_runs_print_is_kept_within_limits_unless_they_are_taken_off() -> None:
+def test_run_output_has_limits_that_zero_removes() -> None:
     *_, logs = wanted_topology(TopologySettings()).streams
     assert (logs.retention, logs.discard) == ("limits", "old")
     assert (logs.max_age_sec, logs.max_bytes) == (604_800, 1_073_741_824)
@@ -70,15 +70,15 @@ def test_what_runs_print_is_kept_within_limits_unless_they_are_taken_off() -> No
     assert (unlimited.max_age_sec, unlimited.max_bytes) == (None, None)
 
 
-def test_everything_has_as_many_copies_as_asked_for() -> None:
+def test_all_streams_and_buckets_have_the_configured_replicas() -> None:
     topology = wanted_topology(TopologySettings(replicas=3))
     assert {stream.replicas for stream in topology.streams} == {3}
     assert {bucket.replicas for bucket in topology.buckets} == {3}
     assert {bucket.replicas for bucket in topology.object_buckets} == {3}
 
 
-def test_the_bucket_of_keys_is_there_only_for_who_asks_for_keys() -> None:
-    """Workers create what is missing too, and have no business with keys."""
+def test_the_api_key_bucket_is_only_included_on_request() -> None:
+    """Workers also create missing buckets, but not the one with API keys."""
     settings = TopologySettings(replicas=3, auth_kv_bucket="acme_keys")
     without = wanted_topology(settings)
     keys = wanted_topology(settings, with_keys=True)
@@ -90,7 +90,7 @@ def test_the_bucket_of_keys_is_there_only_for_who_asks_for_keys() -> None:
     assert (key_topology(settings).streams, key_topology(settings).object_buckets) == ((), ())
 
 
-def test_only_the_worker_registry_must_not_forget() -> None:
+def test_only_the_worker_registry_forbids_a_ttl() -> None:
     topology = wanted_topology(TopologySettings())
     assert {bucket.name: bucket.forbid_ttl for bucket in topology.buckets} == {
         topology.names.runs_bucket: False,

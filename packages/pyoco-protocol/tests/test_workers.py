@@ -23,23 +23,23 @@ def record(state: WorkerState, last_seen_at: float) -> WorkerRecord:
 
 
 @pytest.mark.parametrize("state", [WorkerState.RUNNING, WorkerState.IDLE])
-def test_a_worker_that_is_lost_is_shown_as_disconnected(state: WorkerState) -> None:
+def test_a_lost_worker_is_shown_as_disconnected(state: WorkerState) -> None:
     worker = record(state, last_seen_at=100.0)
     assert shown_state(worker, is_lost=False) is state
     assert shown_state(worker, is_lost=True) is WorkerState.DISCONNECTED
 
 
-def test_a_graceful_stop_stands_however_long_ago() -> None:
+def test_a_gracefully_stopped_worker_is_never_shown_as_disconnected() -> None:
     stopped = record(WorkerState.STOPPED_GRACEFUL, last_seen_at=1.0)
     assert shown_state(stopped, is_lost=True) is WorkerState.STOPPED_GRACEFUL
 
 
 @given(st.sampled_from(WorkerState), st.floats(0, 1e9))
-def test_a_live_worker_is_never_forgotten(state: WorkerState, gone: float) -> None:
+def test_the_record_of_a_live_worker_is_never_removed(state: WorkerState, gone: float) -> None:
     assert is_forgotten(state, gone_sec=gone) == (not state.is_alive and gone > FORGET_AFTER_SEC)
 
 
-def test_what_is_not_known_is_left_out_of_the_registry() -> None:
+def test_unset_fields_are_left_out() -> None:
     stored = json.loads(record(WorkerState.IDLE, 1.0).to_bytes())
     assert set(stored) == {
         "worker_id",

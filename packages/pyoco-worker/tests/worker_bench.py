@@ -14,7 +14,7 @@ from pyoco_protocol.jetstream.output_store import OutputStore
 from pyoco_protocol.jetstream.requests import ask
 from pyoco_protocol.jetstream.run_store import RunStore, StoredRun
 from pyoco_protocol.runs.job import RunJob
-from pyoco_protocol.runs.output import LogChunk
+from pyoco_protocol.runs.output import OutputChunk
 from pyoco_protocol.runs.snapshot import RunSnapshot
 from pyoco_protocol.settings import BrokerSettings, ConsumerSettings, TopologySettings
 from pyoco_protocol.subjects import Names, work_consumer
@@ -143,9 +143,9 @@ class WorkerBench:
             letters.append(DeadLetter.model_validate_json(reply.data))
             sequence = int(headers["Nats-Sequence"]) + 1
 
-    async def log_chunks(self, run_id: str) -> list[LogChunk]:
+    async def log_chunks(self, run_id: str) -> list[OutputChunk]:
         """Return what the run has printed, as it is stored."""
-        logs, found, seq = OutputStore(self.broker, NAMES), list[LogChunk](), 0
+        logs, found, seq = OutputStore(self.broker, NAMES), list[OutputChunk](), 0
         while (stored := await logs.next(run_id, seq)) is not None:
             assert stored.chunk is not None
             found.append(stored.chunk)

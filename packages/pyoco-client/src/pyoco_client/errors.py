@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from pyoco_client.models import Run
-    from pyoco_protocol.problems.entries import Language
+    from pyoco_protocol.problems.catalogue_entry import Language
 
 # For those whose proxies or certificates cannot be used.
 ENVIRONMENT_HINT: Final = (

@@ -8,8 +8,17 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from pyoco_protocol import http_bodies
 from pyoco_protocol.dead_letters import DeadLetterReason
+from pyoco_protocol.http import (
+    dead_letters,
+    health,
+    queues,
+    run_lists,
+    run_output,
+    runs,
+    workers,
+    workflows,
+)
 from pyoco_protocol.ids import UnixSeconds
 from pyoco_protocol.runs import snapshot as snapshots
 from pyoco_protocol.runs.lifecycle import RunStatus, TaskStatus
@@ -61,7 +70,7 @@ class TaskRecord(snapshots.TaskRecord, Answer):
     """What is known of one task of a run."""
 
 
-class Run(http_bodies.RunView, Answer):
+class Run(runs.RunView, Answer):
     """A run as it is now, and what is known of its worker."""
 
     task_records: dict[str, TaskRecord] = Field(  # type: ignore[assignment] # frozen: never set
@@ -74,21 +83,21 @@ class Run(http_bodies.RunView, Answer):
         return self.status.is_terminal
 
 
-class RunTasks(http_bodies.RunTasks, Answer):
+class RunTasks(runs.RunTasks, Answer):
     """The task states and task records of a run."""
 
     task_records: dict[str, TaskRecord]  # type: ignore[assignment] # frozen: never set
 
 
-class Accepted(http_bodies.RunAccepted, Answer):
+class Accepted(runs.RunAccepted, Answer):
     """The answer to a submission."""
 
 
-class WorkflowValidation(http_bodies.WorkflowValidation, Answer):
+class WorkflowValidation(workflows.WorkflowValidation, Answer):
     """All that is wrong with a workflow file."""
 
 
-class RunItem(http_bodies.RunListItem, Answer):
+class RunItem(run_lists.RunListItem, Answer):
     """A run in a list."""
 
     @property
@@ -104,7 +113,7 @@ class RunPage(Answer):
     next_cursor: str | None = None
 
 
-class RunCounts(http_bodies.RunCounts, Answer):
+class RunCounts(run_lists.RunCounts, Answer):
     """How many runs there are."""
 
 
@@ -133,7 +142,7 @@ class RunChange(Answer):
     ts: UnixSeconds | None = None
 
 
-class LogLine(http_bodies.RunLogItem, Answer):
+class LogLine(run_output.RunLogItem, Answer):
     """A line that a run printed."""
 
 
@@ -146,19 +155,19 @@ class LogPage(Answer):
     truncated: bool = False
 
 
-class Worker(http_bodies.WorkerView, Answer):
+class Worker(workers.WorkerView, Answer):
     """A worker, with `state` as it is to be shown."""
 
 
-class WorkerPatched(http_bodies.WorkerPatched, Answer):
+class WorkerPatched(workers.WorkerPatched, Answer):
     """The answer to hiding a worker, or showing it."""
 
 
-class Queue(http_bodies.QueueView, Answer):
+class Queue(queues.QueueView, Answer):
     """What waits for a tag, and who could take it."""
 
 
-class DeadLetterItem(http_bodies.DeadLetterItem, Answer):
+class DeadLetterItem(dead_letters.DeadLetterItem, Answer):
     """A dead letter in a list."""
 
 
@@ -169,19 +178,19 @@ class DeadLetterPage(Answer):
     next_cursor: str | None = None
 
 
-class DeadLetter(http_bodies.NumberedDeadLetter, Answer):
+class DeadLetter(dead_letters.NumberedDeadLetter, Answer):
     """All of a dead letter."""
 
 
-class Redriven(http_bodies.Redriven, Answer):
+class Redriven(dead_letters.Redriven, Answer):
     """A dead letter whose run is done again, as the new run `new_run_id`."""
 
 
-class RedriveReport(http_bodies.RedriveReport, Answer):
+class RedriveReport(dead_letters.RedriveReport, Answer):
     """What was redriven, or would be."""
 
 
-class Health(http_bodies.HealthDetails, Answer):
+class Health(health.HealthDetails, Answer):
     """That the gateway serves; with `verbose` also how everything behind it is."""
 
 

@@ -30,7 +30,7 @@ from pyoco_gateway.runs.watch import routes as run_watch
 from pyoco_gateway.services import running
 from pyoco_gateway.settings import GatewaySettings
 from pyoco_gateway.workflows import routes as workflows
-from pyoco_protocol.process_memory import settle_memory
+from pyoco_protocol.process_memory import tune_garbage_collector
 
 _ENVELOPE_BYTES: Final = 65_536
 # JSON may spell a character of three bytes with six.
@@ -46,7 +46,7 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[dict[str, Any]]:
-        settle_memory()
+        tune_garbage_collector()
         async with running(settings, registry) as state:
             yield state
 

@@ -47,12 +47,12 @@ async def test_a_run_that_may_not_be_queued_is_answered_503_at_once_and_leaves_n
     # Surely not queued, so the run is not there either.
     assert listed.json() == []
     assert details["broker"]["trouble"] == (
-        "the broker does not permit publishing on pyoco.work.cpu to limited"
+        "the broker denied publishing on pyoco.work.cpu to limited"
     )
     [said] = [
         record.__dict__
         for record in caplog.records
-        if record.getMessage() == "broker does not permit this to us"
+        if record.getMessage() == "broker denied an operation"
     ]
     assert (said["subject"], said["user"]) == ("pyoco.work.cpu", "limited")
     assert said["levelno"] == logging.ERROR

@@ -106,7 +106,7 @@ def test_a_bad_setting_in_the_env_file_is_named_too(
 
     assert run(["up", "--port", "0"]) == 1
 
-    assert "PYOCO_REPLICAS: 'many' is refused" in capsys.readouterr().err
+    assert "PYOCO_REPLICAS: 'many' is not valid" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

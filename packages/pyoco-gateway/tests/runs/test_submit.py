@@ -8,7 +8,7 @@ import pytest
 from pyoco_gateway.access.caller import DEFAULT_TENANT, UNRESTRICTED, Caller
 from pyoco_gateway.runs.job_queue import JobQueue
 from pyoco_gateway.runs.submit import IdempotencyKey, SubmitRun, Submitted
-from pyoco_protocol.http_bodies import RunSubmission
+from pyoco_protocol.http.runs import RunSubmission
 from pyoco_protocol.ids import is_run_id
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.requests import RefusedError, UnknownOutcomeError

@@ -113,7 +113,7 @@ async def test_a_file_with_faults_leaves_nothing_behind(submit: Submit, store: "
         ("schema.forbidden_key", "discovery", 6),
         ("graph.undefined_task", "flow.graph", 2),
     ]
-    assert "flow.colour (line 3): is no key" in problem["detail"]
+    assert "flow.colour (line 3): is not a key" in problem["detail"]
     assert (await store.runs(), await store.jobs()) == ({}, [])
     assert (await store.js.stream_info("OBJ_pyoco_workflows")).state.messages == 0
 

@@ -1,4 +1,4 @@
-"""What the gateway, the workers and the clients of Pyoco Server agree on."""
+"""Wire formats, errors and settings shared by the gateway, the workers and the clients."""
 
 from importlib.metadata import version
 

@@ -1,4 +1,4 @@
-"""What each side needs at the broker, and nothing else: the subjects it publishes and hears."""
+"""The NATS permissions that gateways and workers need: subjects to publish and to subscribe."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -13,18 +13,18 @@ _API: Final = "$JS.API"
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """What one user may do; the inbox that its answers arrive in is its own business."""
+    """The permissions of one NATS user, without those for its inbox."""
 
     publish: tuple[str, ...]
     subscribe: tuple[str, ...]
-    # Whether it may answer those who ask it something.
+    # Whether the user may publish to the reply subject of a request that it received.
     may_answer: bool = False
 
 
 def gateway_rights(names: Names) -> Rights:
-    """Return what a gateway needs: it makes the streams, fills the queue and reads everything.
+    """Return the permissions of a gateway: create streams, publish jobs, read everything.
 
-    It cannot delete a stream, nor take jobs out of the queue as a worker does.
+    A gateway cannot delete a stream and cannot pull jobs as a worker does.
     """
     return Rights(
         publish=(
@@ -32,7 +32,7 @@ def gateway_rights(names: Names) -> Rights:
             *_made_and_read(names),
             *_watched(names),
             *_queues(names),
-            # Only to remove a TTL that an earlier server gave the registry.
+            # Needed to remove a TTL that an earlier server set on the worker registry.
             f"{_API}.STREAM.UPDATE.{subjects.kv_stream(names.workers_bucket)}",
             f"{_API}.STREAM.MSG.DELETE.{names.dlq_stream}",
             f"{_API}.STREAM.PURGE.{names.run_log_stream}",
@@ -51,10 +51,10 @@ def gateway_rights(names: Names) -> Rights:
 
 
 def worker_rights(tags: Iterable[str], names: Names) -> Rights:
-    """Return what a worker of these tags needs: its own queues, and the records of runs.
+    """Return the permissions of a worker with these tags: its queues and all run records.
 
-    It can write any run that it can name: which run a worker has is decided by a job, and no
-    broker knows that.
+    A worker can write every run record. Which run it executes depends on the jobs it receives,
+    and broker permissions cannot express that.
     """
     return Rights(
         publish=(*worker_services(tags, names), subjects.ALL_WORKER_PINGS),
@@ -64,24 +64,24 @@ def worker_rights(tags: Iterable[str], names: Names) -> Rights:
 
 
 def worker_services(tags: Iterable[str], names: Names) -> tuple[str, ...]:
-    """Return what of a worker's requests the gateway's side of the broker has to answer."""
+    """Return the subjects of a worker's requests that the gateway's NATS account must export."""
     wanted = (
         f"{_API}.INFO",
         *(subject for tag in tags for subject in _of_tag(tag, names)),
         subjects.last_message(subjects.kv_stream(names.runs_bucket)),
         names.run("*"),
         subjects.last_message(subjects.kv_stream(names.workers_bucket)),
-        # The id of a worker may hold dots.
+        # A worker id may contain dots.
         names.worker(">"),
         names.all_run_logs,
         names.dlq(NO_TAG),
     )
-    # A tag may be called as that which stands for none.
+    # A tag may have the same name as NO_TAG, which would repeat a subject.
     return tuple(dict.fromkeys(wanted))
 
 
 def pulls(tags: Iterable[str], names: Names) -> tuple[str, ...]:
-    """Return those of `worker_services` that are answered more than once, and late."""
+    """Return the subjects of `worker_services` that get several replies, possibly late."""
     stream = names.work_stream
     return tuple(subjects.next_messages(stream, subjects.work_consumer(tag)) for tag in tags)
 
@@ -91,7 +91,7 @@ def _of_tag(tag: str, names: Names) -> Iterator[str]:
     yield f"{_API}.CONSUMER.INFO.{stream}.{consumer}"
     yield subjects.next_messages(stream, consumer)
     yield f"$JS.ACK.{stream}.{consumer}.>"
-    # The form of later servers: with a domain and an account before the stream.
+    # Later servers put a domain and an account before the stream.
     yield f"$JS.ACK.*.*.{stream}.{consumer}.>"
     yield names.dlq(tag)
 
@@ -141,5 +141,5 @@ def _queues(names: Names) -> Iterator[str]:
     yield f"{_API}.CONSUMER.LIST.{stream}"
     yield f"{_API}.CONSUMER.INFO.{stream}.*"
     yield f"{_API}.CONSUMER.CREATE.{stream}.*.{names.work('*')}"
-    # Jobs that a consumer has given up, once their run is failed.
+    # Needed to delete jobs that passed their consumer's delivery limit.
     yield f"{_API}.STREAM.MSG.DELETE.{stream}"

@@ -1,4 +1,4 @@
-"""What is kept of a job that could not be done."""
+"""Dead letters: records of jobs that could not be executed."""
 
 from enum import StrEnum
 from typing import Final
@@ -10,7 +10,7 @@ from pyoco_protocol.wire import WireModel
 
 
 class DeadLetterReason(StrEnum):
-    """Why a job is dead; the first three are those of the published protocol."""
+    """Why a job was dead-lettered; the published protocol defines the first three."""
 
     INVALID_JOB = "invalid_job"
     FLOW_NOT_FOUND = "flow_not_found"
@@ -20,21 +20,20 @@ class DeadLetterReason(StrEnum):
     UNTRUSTED_JOB = "untrusted_job"
 
 
-# Where the job does not name a usable tag.
+# Tag of a dead letter when the job has no valid tag.
 NO_TAG: Final = "unknown"
-# What stands in the stream of dead letters and is none; never written, only shown.
+# Reason shown for a message that is not a dead letter; never stored.
 UNREADABLE: Final = "unreadable"
 
 
 class DeadLetter(WireModel):
-    """A dead job; travels on `Names.dlq(tag)`. Carries no params: they may be secret."""
+    """A dead letter, published on `Names.dlq(tag)`. Has no params: they may contain secrets."""
 
     timestamp: UnixSeconds
     reason: str
     error: str | None = None
     err_id: str | None = None
     run_id: str | None = None
-    # Whose run it was.
     tenant_id: str | None = None
     flow_name: str | None = None
     tag: str | None = None
@@ -51,18 +50,18 @@ class DeadLetter(WireModel):
 
     @classmethod
     def from_bytes(cls, data: bytes, *, stored_at: float) -> "DeadLetter":
-        """Return the letter in a message; for anything else, one that says so.
+        """Return the dead letter in a message, or an `UNREADABLE` one if it is not valid.
 
-        Whatever lies in the stream can so be looked at and removed.
+        An operator can list and delete invalid messages like any other dead letter.
         """
         try:
             return cls.model_validate_json(data)
         except ValidationError:
             return cls(
-                timestamp=stored_at, reason=UNREADABLE, error="this message is no dead letter"
+                timestamp=stored_at, reason=UNREADABLE, error="this message is not a dead letter"
             )
 
 
 def dead_letter_id(run_id: str | None, stream_seq: int, attempt: int | None) -> str:
-    """Return the id under which repeats of one dead letter are the same message."""
+    """Return the Nats-Msg-Id of a dead letter; repeats of it have the same id."""
     return f"dlq:{run_id or '-'}:{stream_seq}:{attempt or 0}"

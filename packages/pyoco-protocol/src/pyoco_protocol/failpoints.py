@@ -1,4 +1,4 @@
-"""Named places at which a test can have the process killed or frozen; inert in production."""
+"""Named points where a test can kill or stop the process. No effect in production."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ _SIGNALS: Final = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
 
 class Failpoint(StrEnum):
-    """Where a process can be struck: after the fact that the name tells."""
+    """A point in the code, right after the event that its name describes."""
 
     SUBMIT_CREATED = "submit-created"
     SUBMIT_PUBLISHED = "submit-published"
@@ -33,6 +33,6 @@ _ARMED: Final = _armed()
 
 
 def reached(place: Failpoint) -> None:
-    """Strike here if a test asked for it: `PYOCO_FAILPOINT=run-claimed:kill`."""
+    """Signal this process if a test set the failpoint, as in `PYOCO_FAILPOINT=run-claimed:kill`."""
     if _ARMED is not None and _ARMED[0] == place:
         os.kill(os.getpid(), _ARMED[1])

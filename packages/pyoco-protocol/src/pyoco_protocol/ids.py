@@ -1,4 +1,4 @@
-"""How each identifier looks, and how new ones are minted."""
+"""Formats of identifiers, and functions that create new ones."""
 
 import re
 import uuid
@@ -6,12 +6,12 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field, StringConstraints
 
-# One token of a NATS subject: a dot would split it in two, `*` and `>` would match others.
+# A tag is one token of a NATS subject: dots separate tokens, `*` and `>` are wildcards.
 TAG_PATTERN: Final = r"^[A-Za-z0-9_-]+$"
 MAX_TAG_CHARS: Final = 64
 
-# A worker id is a KV key and names a directory: no slash, and no dot at either end or twice in a
-# row, for NATS refuses an empty token.
+# A worker id is a KV key and a directory name. It has no slash, and no leading, trailing or
+# repeated dot, because NATS rejects empty tokens.
 WORKER_ID_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*$"
 MAX_WORKER_ID_CHARS: Final = 128
 
@@ -19,7 +19,7 @@ MAX_FLOW_NAME_CHARS: Final = 256
 # Control characters and the two Unicode line breaks would break a log line or a terminal.
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
-# Run ids of idempotent submissions are made from this; it must never change.
+# Run ids of idempotent submissions derive from this namespace, so it must never change.
 _RUN_NAMESPACE: Final = uuid.UUID("0d6b3f0e-6d0c-5a38-9a51-6f0f5c2f7a11")
 
 
@@ -39,7 +39,7 @@ def _canonical_uuid(text: str) -> str:
         canonical = str(uuid.UUID(text))
     except ValueError:
         raise ValueError("must be a UUID such as 7d0c1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4") from None
-    # Other spellings of one UUID (upper case, braces) would be other keys in the store.
+    # Another spelling of the same UUID (upper case, braces) would be another key in the store.
     if canonical != text:
         raise ValueError(f"must be written as {canonical}")
     return text
@@ -54,7 +54,7 @@ _Words = Annotated[
     str,
     StringConstraints(min_length=1, max_length=MAX_FLOW_NAME_CHARS),
     AfterValidator(_printable),
-    # The same for those who read the schema.
+    # The same rule for readers of the JSON schema.
     Field(json_schema_extra={"pattern": r"^[^\u0000-\u001f\u007f-\u009f\u2028\u2029]+$"}),
 ]
 FlowName = _Words
@@ -63,26 +63,26 @@ UnixSeconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 def new_run_id() -> str:
-    """Return an id that no other run has."""
+    """Return a new random run id."""
     return str(uuid.uuid4())
 
 
 def idempotent_run_id(tenant: str, endpoint: str, key: str) -> str:
-    """Return the one run id that this tenant's key stands for on this endpoint.
+    """Return the run id for an idempotency key of a tenant on an endpoint.
 
-    The parts are length-prefixed, so that no two different triples read the same.
+    Each part has a length prefix, so that different triples never give the same name.
     """
     name = "".join(f"{len(part)}:{part}" for part in (tenant, endpoint, key))
     return str(uuid.uuid5(_RUN_NAMESPACE, name))
 
 
 def new_instance_id() -> str:
-    """Return an id for one life of a worker process."""
+    """Return a new id for one start of a worker process."""
     return uuid.uuid4().hex
 
 
 def is_run_id(text: str) -> bool:
-    """Whether `text` is a run id as we write them."""
+    """Whether `text` is a run id in canonical form."""
     try:
         _canonical_uuid(text)
     except ValueError:
@@ -91,15 +91,15 @@ def is_run_id(text: str) -> bool:
 
 
 def is_tag(text: str) -> bool:
-    """Whether `text` can route a run."""
+    """Whether `text` is a valid tag."""
     return len(text) <= MAX_TAG_CHARS and re.fullmatch(TAG_PATTERN, text) is not None
 
 
 def is_label(text: str) -> bool:
-    """Whether `text` can be shown as a name: a line of at most 256 characters."""
+    """Whether `text` is a valid label: one printable line of 1 to 256 characters."""
     return 0 < len(text) <= MAX_FLOW_NAME_CHARS and _UNPRINTABLE.search(text) is None
 
 
 def is_worker_id(text: str) -> bool:
-    """Whether `text` is a worker id as we write them."""
+    """Whether `text` is a valid worker id."""
     return len(text) <= MAX_WORKER_ID_CHARS and re.fullmatch(WORKER_ID_PATTERN, text) is not None

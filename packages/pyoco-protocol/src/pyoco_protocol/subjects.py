@@ -1,4 +1,4 @@
-"""Every subject, stream, bucket, key and consumer name; no other module spells one."""
+"""Names of all subjects, streams, buckets, keys and consumers. No other module builds one."""
 
 import base64
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ WORK_STREAM: Final = "PYOCO_WORK"
 DLQ_STREAM: Final = "PYOCO_DLQ"
 RUN_LOG_STREAM: Final = "PYOCO_RUN_LOGS"
 
-# Core NATS, never stored: a hint that makes things faster and may be lost.
+# Core NATS subjects: messages are not stored and may be lost.
 _CANCEL_HINTS: Final = "pyoco.hint.cancel"
 _WORKER_PINGS: Final = "pyoco.hint.ping"
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The names one deployment uses; the defaults are those of the published wire protocol."""
+    """The names of one deployment; the defaults are those of the published wire protocol."""
 
     work_stream: str = WORK_STREAM
     work_prefix: str = "pyoco.work"
@@ -31,86 +31,86 @@ class Names:
     run_log_prefix: str = "pyoco.logs"
 
     def work(self, tag: str) -> str:
-        """Where jobs for workers with `tag` wait."""
+        """Return the subject of jobs for workers with `tag`."""
         return f"{self.work_prefix}.{tag}"
 
     @property
     def all_work(self) -> str:
-        """All that the work stream keeps."""
+        """The subjects of the work stream."""
         return f"{self.work_prefix}.>"
 
     def tag_of_work(self, subject: str) -> str | None:
-        """Return the tag a job's subject names; None where it is not a job's subject."""
+        """Return the tag in a job's subject, or None if it is not the subject of a job."""
         prefix, _, tag = subject.rpartition(".")
         return tag if prefix == self.work_prefix and tag else None
 
     def dlq(self, tag: str) -> str:
-        """Where dead letters of `tag` are kept."""
+        """Return the subject of dead letters for `tag`."""
         return f"{self.dlq_prefix}.{tag}"
 
     @property
     def all_dlq(self) -> str:
-        """All that the dead-letter stream keeps."""
+        """The subjects of the dead-letter stream."""
         return f"{self.dlq_prefix}.>"
 
     def run_log(self, run_id: str) -> str:
-        """Where what a run prints is kept, and heard as it is kept."""
+        """Return the subject of a run's output."""
         return f"{self.run_log_prefix}.{run_id}"
 
     @property
     def all_run_logs(self) -> str:
-        """All that the stream of run logs keeps."""
+        """The subjects of the stream that stores run output."""
         return f"{self.run_log_prefix}.*"
 
     def run(self, run_id: str) -> str:
-        """Where the snapshot of a run rests."""
+        """Return the subject of a run's snapshot in the runs bucket."""
         return kv_key(self.runs_bucket, run_id)
 
     def worker(self, worker_id: str) -> str:
-        """Where the registry record of a worker rests."""
+        """Return the subject of a worker's record in the workers bucket."""
         return kv_key(self.workers_bucket, worker_id)
 
 
 def kv_key(bucket: str, key: str) -> str:
-    """Return the subject behind a key of a bucket."""
+    """Return the subject of a key in a bucket."""
     return f"$KV.{bucket}.{key}"
 
 
 def kv_stream(bucket: str) -> str:
-    """Return the stream behind a bucket."""
+    """Return the stream of a bucket."""
     return f"KV_{bucket}"
 
 
 def object_stream(bucket: str) -> str:
-    """Return the stream behind an object bucket."""
+    """Return the stream of an object bucket."""
     return f"OBJ_{bucket}"
 
 
 def all_objects(bucket: str) -> tuple[str, str]:
-    """Return all that the stream of an object bucket keeps: bytes, and what is said of them."""
+    """Return the subjects of an object bucket's stream: chunks, then metadata."""
     return f"$O.{bucket}.C.>", f"$O.{bucket}.M.>"
 
 
 def object_chunks(bucket: str, nuid: str) -> str:
-    """Where the bytes of an object rest."""
+    """Return the subject of an object's bytes."""
     return f"$O.{bucket}.C.{nuid}"
 
 
 def object_meta(bucket: str, name: str) -> str:
-    """Where it rests what an object is called and which bytes are its own."""
+    """Return the subject of an object's metadata: its name and the id of its bytes."""
     return f"$O.{bucket}.M.{base64.urlsafe_b64encode(name.encode()).decode()}"
 
 
 def work_consumer(tag: str) -> str:
     """Return the durable consumer that all workers of `tag` share.
 
-    A work-queue stream takes one consumer per subject, so this name is part of the wire.
+    A work-queue stream allows one consumer per subject, so the name is part of the protocol.
     """
     return f"pyoco_workers_{tag}"
 
 
 def cancel_hint(run_id: str) -> str:
-    """Where a cancel is announced to the worker that may be running the run."""
+    """Return the subject that announces a cancel to the worker that executes the run."""
     return f"{_CANCEL_HINTS}.{run_id}"
 
 
@@ -119,31 +119,31 @@ ALL_WORKER_PINGS: Final = f"{_WORKER_PINGS}.*"
 
 
 def run_of_cancel_hint(subject: str) -> str:
-    """Return the run a cancel hint is about."""
+    """Return the run id in the subject of a cancel hint."""
     return subject.rpartition(".")[2]
 
 
 def worker_ping(worker_id: str) -> str:
-    """Where a worker answers that it lives."""
-    # A worker id may hold dots; a subject token may not.
+    """Return the subject on which a live worker answers pings."""
+    # A worker id may contain dots; a subject token may not.
     return f"{_WORKER_PINGS}.{worker_id.encode().hex()}"
 
 
 def max_deliveries_advisory(stream: str) -> str:
-    """Where the server says that a consumer of `stream` gives a message up."""
+    """Return the subject of the advisory that a message of `stream` passed its delivery limit."""
     return f"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{stream}.*"
 
 
 def last_message(stream: str) -> str:
-    """The API subject that reads a stored message from the leader."""
+    """Return the API subject that reads a stored message from the leader."""
     return f"$JS.API.STREAM.MSG.GET.{stream}"
 
 
 def next_messages(stream: str, consumer: str) -> str:
-    """The API subject that asks a pull consumer for messages."""
+    """Return the API subject that pulls messages from a consumer."""
     return f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}"
 
 
 def direct_messages(stream: str) -> str:
-    """The API subject that reads stored messages from any replica."""
+    """Return the API subject that reads stored messages from any replica."""
     return f"$JS.API.DIRECT.GET.{stream}"

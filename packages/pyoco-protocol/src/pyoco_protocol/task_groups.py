@@ -1,4 +1,4 @@
-"""Errors out of task groups, as the one error they hold."""
+"""Unwraps exception groups raised by task groups."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """Raise what a task group wrapped: a group of one says no more than the one."""
+    """Raise the single exception inside an exception group instead of the group."""
     try:
         yield
     except BaseExceptionGroup as group:

@@ -1,4 +1,4 @@
-"""The streams, buckets and consumers a deployment needs, as data."""
+"""The streams, buckets and consumers of a deployment, as data."""
 
 from dataclasses import dataclass, field
 from typing import Final, Literal
@@ -7,16 +7,16 @@ from pyoco_protocol import subjects
 from pyoco_protocol.settings import ConsumerSettings, TopologySettings
 from pyoco_protocol.subjects import Names
 
-# Message schedules with cron and time zones came with API level 4 (nats-server 2.14).
+# API level 4 (nats-server 2.14) added message schedules with cron and time zones.
 MIN_API_LEVEL: Final = 4
 
-# How long the marker of an expired key stays, so that watchers who look away hear of it.
+# How long the marker of an expired key is kept, so that a reconnecting watcher receives it.
 LIMIT_MARKER_SEC: Final = 3600
 
 
 @dataclass(frozen=True, slots=True)
 class StreamSpec:
-    """A stream as we create it; None leaves a limit to the server."""
+    """Configuration of a stream; None means the server's default limit."""
 
     name: str
     subjects: tuple[str, ...]
@@ -31,17 +31,17 @@ class StreamSpec:
 
 @dataclass(frozen=True, slots=True)
 class BucketSpec:
-    """A key-value bucket as we create it: history 1, direct gets allowed, no age limit."""
+    """Configuration of a key-value bucket: history 1, direct gets allowed, no age limit."""
 
     name: str
     replicas: int
-    # Workers of an earlier server gave the registry a TTL, which hides workers that went away.
+    # Earlier servers set a TTL on the worker registry, which hides disconnected workers.
     forbid_ttl: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectBucketSpec:
-    """An object bucket as we create it: as clients of NATS do, and its messages may expire."""
+    """Configuration of an object bucket: as NATS clients create it, plus per-message TTLs."""
 
     name: str
     replicas: int
@@ -49,10 +49,10 @@ class ObjectBucketSpec:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerSpec:
-    """The pull consumer that the workers of one tag share.
+    """Configuration of the pull consumer that the workers of one tag share.
 
-    It has no delivery limit of its own: JetStream stops silently at its limit and leaves the
-    message in the stream. The cap is applied when a job is claimed.
+    It has no delivery limit, because JetStream stops delivering at the limit without an error
+    and leaves the message in the stream. Workers apply the limit when they claim a job.
     """
 
     name: str
@@ -64,7 +64,7 @@ class ConsumerSpec:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """All that must exist before a run can be taken in."""
+    """All streams and buckets that must exist before a run can be submitted."""
 
     streams: tuple[StreamSpec, ...]
     buckets: tuple[BucketSpec, ...]
@@ -73,7 +73,7 @@ class Topology:
 
 
 def names_from(settings: TopologySettings) -> Names:
-    """Return the names a deployment has chosen."""
+    """Return the names that the settings of a deployment define."""
     return Names(
         work_stream=settings.work_stream,
         work_prefix=settings.work_subject_prefix,
@@ -91,16 +91,16 @@ def names_from(settings: TopologySettings) -> Names:
 
 
 def wanted_topology(settings: TopologySettings, *, with_keys: bool = False) -> Topology:
-    """Return what a deployment with these settings needs; `with_keys`, also the bucket of API keys.
+    """Return the streams and buckets for these settings; `with_keys` adds the API key bucket.
 
-    Workers have no business there.
+    Workers do not need the API key bucket.
     """
     names = names_from(settings)
     keys = key_topology(settings).buckets if with_keys else ()
     return Topology(
         names=names,
         streams=(
-            # No age or size limit: a limit would drop jobs that were accepted.
+            # No age or size limit: a limit would drop accepted jobs.
             StreamSpec(
                 name=names.work_stream,
                 subjects=(names.all_work,),
@@ -114,7 +114,7 @@ def wanted_topology(settings: TopologySettings, *, with_keys: bool = False) -> T
                 retention="limits",
                 discard="old",
                 replicas=settings.replicas,
-                # 0 stands for no limit.
+                # In settings, 0 means no limit.
                 max_age_sec=settings.dlq_max_age_sec or None,
                 max_msgs=settings.dlq_max_msgs or None,
                 max_bytes=settings.dlq_max_bytes or None,
@@ -139,14 +139,14 @@ def wanted_topology(settings: TopologySettings, *, with_keys: bool = False) -> T
 
 
 def key_topology(settings: TopologySettings) -> Topology:
-    """Return what API keys need: their bucket, and nothing else."""
+    """Return a topology with the API key bucket only."""
     names = names_from(settings)
     bucket = BucketSpec(name=names.auth_bucket, replicas=settings.replicas)
     return Topology(names=names, streams=(), buckets=(bucket,))
 
 
 def wanted_consumer(tag: str, names: Names, settings: ConsumerSettings) -> ConsumerSpec:
-    """Return the consumer that the workers of `tag` share."""
+    """Return the configuration of the consumer that the workers of `tag` share."""
     return ConsumerSpec(
         name=subjects.work_consumer(tag),
         stream=names.work_stream,

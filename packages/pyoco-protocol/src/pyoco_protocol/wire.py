@@ -1,9 +1,9 @@
-"""The base of all that travels or rests outside a process."""
+"""Base class of messages and stored records."""
 
 from pydantic import BaseModel, ConfigDict
 
 
 class WireModel(BaseModel):
-    """A value on the wire; skips unknown fields, for peers are upgraded one by one."""
+    """A message or stored record; ignores unknown fields, so that peers can differ in version."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")

@@ -8,12 +8,12 @@ from pydantic import Field, JsonValue
 from pyoco_protocol.ids import UnixSeconds
 from pyoco_protocol.wire import WireModel
 
-# What is gone for this long is taken out of the registry.
+# A disconnected or stopped worker is removed from the registry after this time.
 FORGET_AFTER_SEC: Final = 7 * 86_400.0
 
 
 class WorkerState(StrEnum):
-    """How a worker stands; DISCONNECTED is derived from silence and never stored."""
+    """State of a worker. DISCONNECTED is derived from missing heartbeats and never stored."""
 
     RUNNING = "RUNNING"
     IDLE = "IDLE"
@@ -27,7 +27,7 @@ class WorkerState(StrEnum):
 
 
 class WorkerRecord(WireModel):
-    """What a worker says of itself; rests at `Names.worker(worker_id)`."""
+    """A worker's description of itself, stored at `Names.worker(worker_id)`."""
 
     worker_id: str
     instance_id: str = ""
@@ -36,7 +36,6 @@ class WorkerRecord(WireModel):
     last_seen_at: UnixSeconds
     last_heartbeat_at: UnixSeconds
     tags: tuple[str, ...] = ()
-    # ---
     current_run_id: str | None = None
     current_run_ids: tuple[str, ...] = ()
     last_run_id: str | None = None
@@ -55,18 +54,18 @@ class WorkerRecord(WireModel):
     wheel_sync: dict[str, JsonValue] = Field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
-        """Return the stored form; what is not known is left out."""
+        """Return the stored form, without fields that are None."""
         return self.model_dump_json(exclude_none=True).encode()
 
 
 def shown_state(record: WorkerRecord, *, is_lost: bool) -> WorkerState:
-    """Return the state to show: one that is lost is DISCONNECTED, a graceful stop stands.
+    """Return DISCONNECTED for a lost worker, else the stored state. A graceful stop stays.
 
-    Lost is who has been silent for longer than `PYOCO_WORKER_DISCONNECT_TIMEOUT_SEC`.
+    A worker is lost when it sent no heartbeat for `PYOCO_WORKER_DISCONNECT_TIMEOUT_SEC`.
     """
     return WorkerState.DISCONNECTED if is_lost and record.state.is_alive else record.state
 
 
 def is_forgotten(state: WorkerState, *, gone_sec: float) -> bool:
-    """Whether a record may be removed: nobody is behind it, and has not been for long."""
+    """Whether a worker's record may be removed: it has been gone for `FORGET_AFTER_SEC`."""
     return not state.is_alive and gone_sec > FORGET_AFTER_SEC

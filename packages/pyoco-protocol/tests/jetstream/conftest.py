@@ -1,4 +1,4 @@
-"""A broker connection with all that a deployment needs behind it."""
+"""Connections to a real broker."""
 
 from collections.abc import AsyncGenerator
 
@@ -13,10 +13,20 @@ from pyoco_testkit.nats_server import NatsServer
 
 @pytest.fixture
 async def broker(nats_server: NatsServer) -> AsyncGenerator[Broker]:
+    """A connection to a broker that has all streams and buckets."""
+
     async def prepare(opened: Broker) -> None:
         await ensure_topology(opened.client, wanted_topology(TopologySettings()))
 
     settings = BrokerSettings(nats_url=nats_server.url)
     async with open_broker(settings, name="tests", prepare=prepare) as opened:
+        await opened.wait_until_up()
+        yield opened
+
+
+@pytest.fixture
+async def other(nats_server: NatsServer) -> AsyncGenerator[Broker]:
+    """A second connection, like that of another process."""
+    async with open_broker(BrokerSettings(nats_url=nats_server.url), name="other") as opened:
         await opened.wait_until_up()
         yield opened

@@ -1,4 +1,4 @@
-"""A connection that never gives up, whatever the broker does."""
+"""The connection comes back after every kind of outage."""
 
 import logging
 import shutil
@@ -30,8 +30,8 @@ def settings_for(server: NatsServer, *, user: str = "") -> BrokerSettings:
     return BrokerSettings(nats_url=f"nats://{user}127.0.0.1:{server.port}")
 
 
-def said(caplog: pytest.LogCaptureFixture) -> Counter[str]:
-    """How often the connection said what."""
+def logged(caplog: pytest.LogCaptureFixture) -> Counter[str]:
+    """Return how often each message was logged."""
     return Counter(
         record.getMessage()
         for record in caplog.records
@@ -40,7 +40,7 @@ def said(caplog: pytest.LogCaptureFixture) -> Counter[str]:
 
 
 async def attempts(broker: Broker, number: int) -> None:
-    """Return when it has tried in vain that many times."""
+    """Wait for this number of failed connection attempts."""
     await eventually(
         lambda: broker.client._server_pool[0].reconnects >= number, True, retry_on=(IndexError,)
     )
@@ -48,17 +48,17 @@ async def attempts(broker: Broker, number: int) -> None:
 
 @pytest.fixture
 async def absent_server(nats_server: NatsServer) -> NatsServer:
-    """A server that is away; `restart` brings it up where clients look for it."""
+    """A stopped server; `restart` starts it at the same address."""
     nats_server.kill()
     return nats_server
 
 
-async def test_a_broker_that_comes_up_late_is_found(absent_server: NatsServer) -> None:
+async def test_a_broker_that_starts_late_is_connected(absent_server: NatsServer) -> None:
     async with open_broker(settings_for(absent_server), name="tests") as broker:
         assert not broker.is_up
         with pytest.raises(BrokerUnavailableError):
             broker.require_up()
-        # It has looked in vain by now.
+        # At least two attempts have failed by now.
         await attempts(broker, 2)
         await absent_server.restart()
         with anyio.fail_after(10):
@@ -68,17 +68,15 @@ async def test_a_broker_that_comes_up_late_is_found(absent_server: NatsServer) -
 
 
 @pytest.mark.parametrize("crash", [False, True])
-async def test_a_broker_that_is_restarted_is_found_again(
-    nats_server: NatsServer, crash: bool
-) -> None:
+async def test_a_restarted_broker_is_reconnected(nats_server: NatsServer, crash: bool) -> None:
     async with open_broker(settings_for(nats_server), name="tests") as broker:
         await broker.wait_until_up()
-        heard: list[bytes] = []
+        received: list[bytes] = []
 
-        async def hear(message: Msg) -> None:
-            heard.append(message.data)
+        async def receive(message: Msg) -> None:
+            received.append(message.data)
 
-        await broker.client.subscribe("news", cb=hear)
+        await broker.client.subscribe("news", cb=receive)
         for round_number in (b"1", b"2"):
             if crash:
                 nats_server.kill()
@@ -88,14 +86,14 @@ async def test_a_broker_that_is_restarted_is_found_again(
             await nats_server.restart()
             with anyio.fail_after(10):
                 await broker.wait_until_up()
-            # What was subscribed to before is heard after.
+            # Subscriptions survive the restart.
             await broker.client.publish("news", round_number)
-            await eventually(lambda: heard[-1:], [round_number])
+            await eventually(lambda: received[-1:], [round_number])
 
 
-async def test_no_number_of_failures_is_the_last(absent_server: NatsServer) -> None:
+async def test_the_connection_is_retried_without_limit(absent_server: NatsServer) -> None:
     async with open_broker(settings_for(absent_server), name="tests") as broker:
-        # The library's own default gives up after 60 attempts, two minutes.
+        # The library's default stops after 60 attempts, which take two minutes.
         await eventually(lambda: broker.client.options.get("max_reconnect_attempts"), -1)
         assert broker.client.options["allow_reconnect"] is True
         await eventually(lambda: len(broker.client._server_pool), 1)
@@ -110,12 +108,12 @@ async def test_no_number_of_failures_is_the_last(absent_server: NatsServer) -> N
             await broker.wait_until_up()
 
 
-async def test_a_frozen_broker_is_noticed(nats_server: NatsServer) -> None:
+async def test_a_stopped_broker_process_is_detected(nats_server: NatsServer) -> None:
     async with open_broker(settings_for(nats_server), name="tests") as broker:
         await broker.wait_until_up()
         nats_server.pause()
         try:
-            # Three pings of 2 s, and some slack for a busy machine.
+            # Three pings of 2 s, and slack for a busy machine.
             await eventually(lambda: broker.is_up, False, timeout=12)
             with pytest.raises(BrokerUnavailableError):
                 broker.require_up()
@@ -125,10 +123,10 @@ async def test_a_frozen_broker_is_noticed(nats_server: NatsServer) -> None:
             await broker.wait_until_up()
 
 
-async def test_a_frozen_broker_does_not_hold_up_the_end(nats_server: NatsServer) -> None:
+async def test_a_stopped_broker_process_does_not_block_closing(nats_server: NatsServer) -> None:
     async with open_broker(settings_for(nats_server), name="tests") as broker:
         await broker.wait_until_up()
-        # Something is left to be sent, which a closing connection waits for.
+        # Unsent data, which a closing connection would wait for.
         nats_server.pause()
         await broker.client.publish("news", b"x" * 500_000)
         began = time.monotonic()
@@ -136,14 +134,14 @@ async def test_a_frozen_broker_does_not_hold_up_the_end(nats_server: NatsServer)
     nats_server.resume()
 
 
-async def test_an_absent_broker_does_not_hold_up_the_end(absent_server: NatsServer) -> None:
+async def test_an_absent_broker_does_not_block_closing(absent_server: NatsServer) -> None:
     began = time.monotonic()
     async with open_broker(settings_for(absent_server), name="tests"):
         pass
     assert time.monotonic() - began < 5
 
 
-async def test_a_broker_that_is_frozen_from_the_start_does_not_hold_up_the_end(
+async def test_a_broker_process_stopped_before_the_connection_does_not_block_closing(
     nats_server: NatsServer,
 ) -> None:
     nats_server.pause()
@@ -156,7 +154,7 @@ async def test_a_broker_that_is_frozen_from_the_start_does_not_hold_up_the_end(
         nats_server.resume()
 
 
-async def test_each_change_is_one_line(
+async def test_each_change_of_the_connection_is_logged_once(
     nats_server: NatsServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -165,16 +163,16 @@ async def test_each_change_is_one_line(
         for outage in (1, 2):
             nats_server.kill()
             await eventually(lambda: broker.is_up, False)
-            # Several attempts, each of which the library reports.
+            # The library reports every failed attempt.
             await attempts(broker, 4)
             await nats_server.restart()
             await broker.wait_until_up()
-            await eventually(lambda: said(caplog)["broker connection restored"], outage)
-    lines = said(caplog)
+            await eventually(lambda: logged(caplog)["broker connection restored"], outage)
+    lines = logged(caplog)
     assert lines.pop("broker connected") == 1
     assert lines.pop("broker connection lost") == 2
     assert lines.pop("broker connection restored") == 2
-    # What else there is to say is said once in each outage, however many attempts there were.
+    # Every other message is logged at most once per outage.
     assert all(count <= 2 for count in lines.values())
 
 
@@ -198,7 +196,7 @@ async def test_credentials_are_never_logged(
             await attempts(broker, 2)
             await server.restart()
             await broker.wait_until_up()
-    assert said(caplog)["broker connection restored"] == 1
+    assert logged(caplog)["broker connection restored"] == 1
     everything = "".join(str(record.__dict__) + record.getMessage() for record in caplog.records)
     assert "127.0.0.1" in everything
     assert PASSWORD not in everything
@@ -209,7 +207,7 @@ Reload = Callable[[str], Awaitable[None]]
 
 @pytest.fixture
 async def guarded(tmp_path: Path) -> AsyncGenerator[tuple[NatsServer, Reload]]:
-    """A server that lets the user `worker` in, and a way to change its mind while it runs."""
+    """A server that accepts the user `worker`, and a function that reloads its configuration."""
     async with NatsServer(tmp_path / "nats", config=USERS) as server:
         file = tmp_path / "nats" / "nats-server.conf"
         first = file.read_text(encoding="utf-8")
@@ -225,7 +223,7 @@ async def guarded(tmp_path: Path) -> AsyncGenerator[tuple[NatsServer, Reload]]:
         yield server, reload
 
 
-async def test_a_broker_that_ends_a_connection_with_an_error_is_found_again(
+async def test_a_connection_ended_by_a_server_error_is_reconnected(
     guarded: tuple[NatsServer, Reload],
 ) -> None:
     server, reload = guarded
@@ -236,7 +234,7 @@ async def test_a_broker_that_ends_a_connection_with_an_error_is_found_again(
     ):
         await one.wait_until_up()
         await other.wait_until_up()
-        # Of two connections one is too many; which one, the server decides.
+        # The server closes one of the two connections.
         await reload(f"{USERS}\nmax_connections: 1")
         await eventually(lambda: (one.is_up, other.is_up) != (True, True), True)
         assert "maximum connections exceeded" in server.process.log()
@@ -246,7 +244,7 @@ async def test_a_broker_that_ends_a_connection_with_an_error_is_found_again(
             await other.wait_until_up()
 
 
-async def test_a_subject_we_may_not_use_does_not_end_the_connection(
+async def test_a_denied_subject_does_not_end_the_connection(
     guarded: tuple[NatsServer, Reload], caplog: pytest.LogCaptureFixture
 ) -> None:
     server, reload = guarded
@@ -256,34 +254,34 @@ async def test_a_subject_we_may_not_use_does_not_end_the_connection(
     async with open_broker(settings, name="tests") as broker:
         await broker.wait_until_up()
         await broker.client.publish("secret", b"")
-        await eventually(lambda: said(caplog)["broker does not permit this to us"], 1)
+        await eventually(lambda: logged(caplog)["broker denied an operation"], 1)
         assert broker.is_up
         assert broker.client.stats["reconnects"] == 0
 
 
-async def test_a_broker_that_let_us_out_may_let_us_in_again(
+async def test_a_connection_comes_back_when_its_user_is_restored(
     guarded: tuple[NatsServer, Reload],
 ) -> None:
     server, reload = guarded
     settings = settings_for(server, user=f"worker:{PASSWORD}@")
     async with open_broker(settings, name="tests") as broker:
         await broker.wait_until_up()
-        heard: list[bytes] = []
+        received: list[bytes] = []
 
-        async def hear(message: Msg) -> None:
-            heard.append(message.data)
+        async def receive(message: Msg) -> None:
+            received.append(message.data)
 
-        await broker.client.subscribe("news", cb=hear)
+        await broker.client.subscribe("news", cb=receive)
         await reload(NO_SUCH_USER)
         await eventually(lambda: broker.is_up, False)
         await reload(USERS)
         with anyio.fail_after(10):
             await broker.wait_until_up()
         await broker.client.publish("news", b"again")
-        await eventually(lambda: heard, [b"again"])
+        await eventually(lambda: received, [b"again"])
 
 
-async def test_a_broker_that_does_not_know_us_yet_may_later(
+async def test_a_refused_login_is_retried_until_the_user_exists(
     guarded: tuple[NatsServer, Reload],
 ) -> None:
     server, reload = guarded
@@ -296,22 +294,22 @@ async def test_a_broker_that_does_not_know_us_yet_may_later(
             await broker.wait_until_up()
 
 
-async def test_it_counts_as_up_only_when_prepared(nats_server: NatsServer) -> None:
-    may_go_on = anyio.Event()
+async def test_the_broker_is_up_only_after_preparation(nats_server: NatsServer) -> None:
+    finish = anyio.Event()
 
     async def prepare(_: Broker) -> None:
-        await may_go_on.wait()
+        await finish.wait()
 
     async with open_broker(settings_for(nats_server), name="tests", prepare=prepare) as broker:
         await eventually(lambda: broker.client.is_connected, True)
         assert not broker.is_up
         with pytest.raises(BrokerUnavailableError, match="not ready"):
             broker.require_up()
-        may_go_on.set()
+        finish.set()
         await broker.wait_until_up()
 
 
-async def test_preparing_is_tried_until_it_works(nats_server: NatsServer) -> None:
+async def test_preparation_is_retried_until_it_succeeds(nats_server: NatsServer) -> None:
     failures = [BrokerUnavailableError("no leader"), RefusedError(503, 10008, "not available")]
 
     async def prepare(_: Broker) -> None:
@@ -324,7 +322,7 @@ async def test_preparing_is_tried_until_it_works(nats_server: NatsServer) -> Non
     assert failures == []
 
 
-async def test_a_broker_that_lost_its_store_is_prepared_again(nats_server: NatsServer) -> None:
+async def test_a_broker_with_an_empty_store_is_prepared_again(nats_server: NatsServer) -> None:
     async def prepare(opened: Broker) -> None:
         await ensure_topology(opened.client, wanted_topology(TopologySettings()))
 
@@ -343,7 +341,7 @@ async def test_a_broker_that_lost_its_store_is_prepared_again(nats_server: NatsS
         assert answer["state"]["messages"] == 0
 
 
-async def test_a_broker_that_is_too_old_is_told_to_whoever_waits(
+async def test_a_broker_that_is_too_old_raises_an_error_in_every_waiter(
     nats_server: NatsServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     refused = True
@@ -357,14 +355,14 @@ async def test_a_broker_that_is_too_old_is_told_to_whoever_waits(
             await broker.wait_until_up()
         with pytest.raises(BrokerTooOldError):
             broker.require_up()
-        assert said(caplog)["broker refused"] == 1
-        # A newer one takes its place.
+        assert logged(caplog)["broker is too old"] == 1
+        # A newer broker replaces it.
         refused = False
         await nats_server.restart()
         await eventually(lambda: broker.is_up, True)
 
 
-async def test_what_goes_wrong_inside_comes_out_as_itself(nats_server: NatsServer) -> None:
+async def test_an_exception_of_the_caller_is_raised_unwrapped(nats_server: NatsServer) -> None:
     class OwnError(Exception):
         pass
 

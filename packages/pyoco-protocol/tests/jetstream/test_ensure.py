@@ -1,4 +1,4 @@
-"""What a broker must hold: created where it is missing, respected where it differs."""
+"""Missing streams, buckets and consumers are created; existing ones are kept and compared."""
 
 import json
 import logging
@@ -80,7 +80,7 @@ async def test_everything_is_created_on_an_empty_broker(client: Client) -> None:
     assert runs["subject_delete_marker_ttl"] == LIMIT_MARKER_SEC * SECOND
 
 
-async def test_the_buckets_are_buckets_to_any_other_client(client: Client) -> None:
+async def test_any_nats_client_can_use_the_buckets(client: Client) -> None:
     await ensure_topology(client, TOPOLOGY)
     bucket = await client.jetstream().key_value(NAMES.runs_bucket)
     revision = await bucket.put("key", b"value")
@@ -90,7 +90,7 @@ async def test_the_buckets_are_buckets_to_any_other_client(client: Client) -> No
     assert status.history == 1
 
 
-async def test_doing_it_again_changes_nothing(client: Client) -> None:
+async def test_a_second_call_changes_nothing(client: Client) -> None:
     await ensure_topology(client, TOPOLOGY)
     await ensure_consumer(client, CPU)
     await ask(client, NAMES.work("cpu"), b"a job")
@@ -103,7 +103,7 @@ async def test_doing_it_again_changes_nothing(client: Client) -> None:
     assert work["state"]["messages"] == 1
 
 
-async def test_all_may_start_at_the_same_instant(nats_server: NatsServer) -> None:
+async def test_many_processes_can_create_the_topology_at_once(nats_server: NatsServer) -> None:
     clients = [await nats.connect(nats_server.url) for _ in range(10)]
     results: list[list[Difference]] = []
 
@@ -122,7 +122,7 @@ async def test_all_may_start_at_the_same_instant(nats_server: NatsServer) -> Non
             await client.close()
 
 
-async def test_a_stream_that_differs_is_left_alone_and_reported(client: Client) -> None:
+async def test_a_stream_that_differs_is_kept_and_reported(client: Client) -> None:
     await client.jetstream().add_stream(
         StreamConfig(
             name="PYOCO_DLQ", subjects=["pyoco.dlq.>"], max_msgs=5, max_age=60, description="ours"
@@ -137,7 +137,7 @@ async def test_a_stream_that_differs_is_left_alone_and_reported(client: Client) 
     assert (config["max_msgs"], config["description"]) == (5, "ours")
 
 
-async def test_a_consumer_that_an_operator_tuned_stays_as_it_is(client: Client) -> None:
+async def test_a_consumer_that_differs_is_kept_and_reported(client: Client) -> None:
     await ensure_topology(client, TOPOLOGY)
     await client.jetstream().add_consumer(
         NAMES.work_stream,
@@ -160,7 +160,7 @@ async def test_a_consumer_that_an_operator_tuned_stays_as_it_is(client: Client) 
     assert (config["ack_wait"], config["max_deliver"]) == (77 * SECOND, 5)
 
 
-async def test_a_consumer_of_ours_has_no_delivery_limit(client: Client) -> None:
+async def test_a_created_consumer_has_no_delivery_limit(client: Client) -> None:
     await ensure_topology(client, TOPOLOGY)
     in_force = await ensure_consumer(client, CPU)
     assert (in_force.ack_wait_sec, in_force.max_deliver) == (30.0, None)
@@ -174,7 +174,7 @@ async def test_a_consumer_needs_its_stream(client: Client) -> None:
         await ensure_consumer(client, CPU)
 
 
-async def test_a_ttl_on_the_worker_registry_is_removed_and_its_records_stay(
+async def test_a_ttl_on_the_worker_registry_is_removed_and_its_records_are_kept(
     client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     registry = await client.jetstream().create_key_value(
@@ -188,11 +188,11 @@ async def test_a_ttl_on_the_worker_registry_is_removed_and_its_records_stay(
     assert (config["max_age"], config["description"]) == (0, "theirs")
     assert (await registry.get("host-1")).value == b"{}"
     assert [record.getMessage() for record in caplog.records] == [
-        "TTL removed from the worker registry: it would hide workers that went away"
+        "TTL removed from the worker registry: it would hide disconnected workers"
     ]
 
 
-async def test_a_ttl_on_the_runs_is_an_operators_choice(client: Client) -> None:
+async def test_a_ttl_on_the_runs_bucket_is_kept(client: Client) -> None:
     await client.jetstream().create_key_value(KeyValueConfig(bucket=NAMES.runs_bucket, ttl=86_400))
     differences = await ensure_topology(client, TOPOLOGY)
     assert ("max_age", 86_400 * SECOND) in {(each.setting, each.found) for each in differences}
@@ -200,7 +200,7 @@ async def test_a_ttl_on_the_runs_is_an_operators_choice(client: Client) -> None:
     assert config["max_age"] == 86_400 * SECOND
 
 
-def test_each_difference_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_each_difference_is_one_log_line(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         report_differences([Difference("S", "max_age", 1, 2), Difference("C", "ack_wait", 3, 4)])
     assert len(caplog.records) == 2
@@ -210,13 +210,13 @@ def test_each_difference_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
     ] == [("S", 2), ("C", 4)]
 
 
-async def test_a_broker_of_today_is_good_enough(client: Client) -> None:
+async def test_the_current_broker_passes_the_check(client: Client) -> None:
     await check_broker(client)
 
 
 @pytest.fixture
 async def older_broker(tmp_path: Path) -> AsyncGenerator[Client]:
-    """A server without JetStream, on which a test can play the JetStream of an older one."""
+    """A server without JetStream, on which a test can answer as an older JetStream."""
     ports = tmp_path / "ports"
     ports.mkdir()
     process = ManagedProcess(
@@ -251,7 +251,7 @@ async def answer_info(client: Client, info: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "api", [{"level": MIN_API_LEVEL - 1}, {"level": 2}, {"level": 0}, {"total": 1}, None]
 )
-async def test_a_broker_that_cannot_do_what_we_rely_on_is_refused(
+async def test_a_broker_with_a_lower_api_level_is_refused(
     older_broker: Client, api: dict[str, int] | None
 ) -> None:
     await answer_info(older_broker, {"memory": 0, "api": api})
@@ -260,7 +260,7 @@ async def test_a_broker_that_cannot_do_what_we_rely_on_is_refused(
     assert str(older_broker.connected_server_version) in refused.value.detail
 
 
-async def test_the_level_we_need_is_enough(older_broker: Client) -> None:
+async def test_a_broker_with_the_minimum_api_level_is_accepted(older_broker: Client) -> None:
     await answer_info(older_broker, {"api": {"level": MIN_API_LEVEL}})
     await check_broker(older_broker)
 
@@ -270,7 +270,7 @@ async def test_a_broker_without_jetstream_is_unavailable_not_too_old(older_broke
         await check_broker(older_broker)
 
 
-async def test_a_broker_with_little_space_keeps_less_rather_than_nothing(tmp_path: Path) -> None:
+async def test_a_broker_with_little_space_gets_streams_with_lower_limits(tmp_path: Path) -> None:
     store = json.dumps(str(tmp_path / "js"))
     config = f"jetstream {{ store_dir: {store}, max_file_store: 1000000000 }}"
     async with NatsServer(tmp_path / "nats", config=config) as small:

@@ -1,4 +1,4 @@
-"""What is on a real broker, and that looking changes nothing."""
+"""Inspection of a real broker, which must not change it."""
 
 from pyoco_protocol.jetstream.bucket import Bucket
 from pyoco_protocol.jetstream.connection import Broker
@@ -17,7 +17,7 @@ from pyoco_protocol.topology import wanted_consumer, wanted_topology
 TOPOLOGY = wanted_topology(TopologySettings())
 
 
-async def test_what_we_created_is_as_we_want_it(broker: Broker) -> None:
+async def test_a_created_topology_has_no_differences(broker: Broker) -> None:
     found = await streams_found(broker.client, TOPOLOGY)
 
     assert {stream.name for stream in found} >= {"PYOCO_WORK", "PYOCO_DLQ", "KV_pyoco_runs"}
@@ -25,7 +25,7 @@ async def test_what_we_created_is_as_we_want_it(broker: Broker) -> None:
     assert (await jetstream_found(broker.client)).api_level >= 4
 
 
-async def test_a_missing_stream_is_named_and_not_created(broker: Broker) -> None:
+async def test_a_missing_stream_is_reported_and_not_created(broker: Broker) -> None:
     await ask(broker.client, "$JS.API.STREAM.DELETE.PYOCO_WORK")
 
     for _ in range(2):
@@ -46,7 +46,7 @@ async def test_the_state_of_a_bucket_counts_its_keys(broker: Broker) -> None:
     assert state.created
 
 
-async def test_consumers_of_workers_are_found_with_what_waits_for_them(broker: Broker) -> None:
+async def test_work_consumers_are_found_with_their_pending_jobs(broker: Broker) -> None:
     names = Names()
     spec = wanted_consumer("gpu", names, ConsumerSettings())
     await ensure_consumer(broker.client, spec)

@@ -1,14 +1,14 @@
-"""Jobs that a consumer of someone else's making has stopped handing out, on a real broker."""
+"""Parked jobs on a real broker."""
 
 import pytest
 from nats.js.api import AckPolicy, ConsumerConfig
 
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.parked_jobs import (
-    find_parked,
-    hear_of_parked,
+    find_parked_jobs,
     read_job,
     remove_job,
+    subscribe_to_parked_jobs,
 )
 from pyoco_testkit.eventually import eventually
 
@@ -16,7 +16,7 @@ STREAM = "PYOCO_WORK"
 
 
 async def park(broker: Broker, **filters: object) -> list[int]:
-    """Have two of three jobs handed out as often as their consumer allows; return them."""
+    """Deliver two of three jobs up to the consumer's limit; return their sequences."""
     js = broker.client.jetstream()
     config = ConsumerConfig(
         durable_name="theirs", ack_policy=AckPolicy.EXPLICIT, ack_wait=0.2, max_deliver=1
@@ -29,7 +29,7 @@ async def park(broker: Broker, **filters: object) -> list[int]:
 
 
 async def parked(broker: Broker) -> list[int]:
-    return [job.stream_seq async for job in find_parked(broker, STREAM)]
+    return [job.stream_seq async for job in find_parked_jobs(broker, STREAM)]
 
 
 @pytest.mark.parametrize(
@@ -40,22 +40,22 @@ async def parked(broker: Broker) -> list[int]:
         {},
     ],
 )
-async def test_what_was_parked_is_found_whatever_its_consumer_looks_like(
+async def test_parked_jobs_are_found_with_any_filter_of_their_consumer(
     broker: Broker, filters: dict[str, object]
 ) -> None:
     jobs = await park(broker, **filters)
-    # While they are out it cannot be told; the third one still waits.
+    # Not found while they are unacknowledged; the third job still waits.
     await eventually(lambda: parked(broker), jobs)
 
 
-async def test_of_what_is_parked_from_now_on_one_hears(broker: Broker) -> None:
-    heard: list[int] = []
-    await hear_of_parked(broker, STREAM, heard.append)
+async def test_a_newly_parked_job_is_announced(broker: Broker) -> None:
+    announced: list[int] = []
+    await subscribe_to_parked_jobs(broker, STREAM, announced.append)
     jobs = await park(broker, filter_subject="pyoco.work.a")
-    # JetStream notices with the next request for jobs.
+    # JetStream sends the advisory with the next pull.
     subscription = await broker.client.jetstream().pull_subscribe_bind("theirs", STREAM)
     await subscription.fetch(1)
-    await eventually(lambda: sorted(heard), lambda seqs: seqs[:2] == jobs)
+    await eventually(lambda: sorted(announced), lambda seqs: seqs[:2] == jobs)
 
 
 async def test_consumers_without_a_limit_park_nothing(broker: Broker) -> None:
@@ -68,7 +68,7 @@ async def test_consumers_without_a_limit_park_nothing(broker: Broker) -> None:
     assert await parked(broker) == []
 
 
-async def test_a_job_is_read_and_removed_and_removing_it_twice_is_harmless(broker: Broker) -> None:
+async def test_a_job_is_read_and_removed_and_can_be_removed_twice(broker: Broker) -> None:
     (first, second) = await park(broker, filter_subject="pyoco.work.a")
     job = await read_job(broker, STREAM, first)
     assert job is not None

@@ -1,4 +1,4 @@
-"""How full the queues are, as the broker counts."""
+"""Numbers and ages of waiting jobs on a real broker."""
 
 from typing import Any
 
@@ -32,11 +32,11 @@ async def consumer(broker: Broker, tag: str) -> Any:
     )
 
 
-async def test_nothing_waits_where_nothing_is(broker: Broker) -> None:
+async def test_without_jobs_and_consumers_there_are_no_queues(broker: Broker) -> None:
     assert await read_queues(broker, NAMES) == []
 
 
-async def test_jobs_without_a_consumer_wait(broker: Broker) -> None:
+async def test_jobs_without_a_consumer_are_pending(broker: Broker) -> None:
     await put(broker, "gpu", 3)
     (queue,) = await read_queues(broker, NAMES)
     assert (queue.tag, queue.pending, queue.in_flight) == ("gpu", 3, 0)
@@ -44,12 +44,12 @@ async def test_jobs_without_a_consumer_wait(broker: Broker) -> None:
     assert 0 <= queue.oldest_age_sec < 30
 
 
-async def test_a_tag_whose_workers_have_taken_all_is_still_there(broker: Broker) -> None:
+async def test_a_tag_with_a_consumer_and_no_jobs_is_listed(broker: Broker) -> None:
     await consumer(broker, "cpu")
     assert await read_queues(broker, NAMES) == [QueueState("cpu", 0, 0, None)]
 
 
-async def test_what_a_worker_has_in_hand_does_not_wait_and_has_no_age(broker: Broker) -> None:
+async def test_a_delivered_job_is_in_flight_and_not_pending(broker: Broker) -> None:
     await put(broker, "cpu", 2)
     pull = await consumer(broker, "cpu")
     (first,) = await pull.fetch(1)
@@ -62,7 +62,7 @@ async def test_what_a_worker_has_in_hand_does_not_wait_and_has_no_age(broker: Br
     assert await read_queues(broker, NAMES) == [QueueState("cpu", 0, 1, None)]
 
 
-async def test_queues_are_told_apart_and_come_by_name(broker: Broker) -> None:
+async def test_queues_are_counted_separately_and_sorted_by_tag(broker: Broker) -> None:
     await put(broker, "b", 2)
     await put(broker, "a")
     await consumer(broker, "c")
@@ -70,7 +70,7 @@ async def test_queues_are_told_apart_and_come_by_name(broker: Broker) -> None:
     assert found == [("a", 1), ("b", 2), ("c", 0)]
 
 
-async def test_more_consumers_than_fit_a_page_are_all_counted(broker: Broker) -> None:
+async def test_consumers_of_all_pages_are_counted(broker: Broker) -> None:
     tags = [f"t{number:03}" for number in range(300)]
     for tag in tags:
         await ensure_consumer(broker.client, wanted_consumer(tag, NAMES, ConsumerSettings()))
@@ -94,7 +94,7 @@ async def test_dead_letters_are_counted_with_their_limits(broker: Broker) -> Non
         (DeadLetterLevel(0, 0, 10, 10), 0.0),
     ],
 )
-def test_dead_letters_are_near_the_limit_they_reach_first(
+def test_the_fill_ratio_is_that_of_the_limit_reached_first(
     level: DeadLetterLevel, ratio: float
 ) -> None:
     assert level.fill_ratio == ratio

@@ -1,4 +1,4 @@
-"""One request, and each way it can end: answered, refused, surely not sent, unknown."""
+"""Outcomes of a request: answered, refused, certainly not executed, unknown."""
 
 import json
 
@@ -30,14 +30,14 @@ async def failure_of(
     return failed.value
 
 
-async def test_an_answer_comes_back_as_it_is(broker: Broker) -> None:
+async def test_an_answer_is_returned_unchanged(broker: Broker) -> None:
     answer = await ask(broker.client, JOB, b"x", headers={"Nats-Msg-Id": "1"})
     assert (answer["stream"], answer["seq"]) == (Names().work_stream, 1)
     again = await ask(broker.client, JOB, b"x", headers={"Nats-Msg-Id": "1"})
     assert again["duplicate"] is True
 
 
-async def test_a_no_is_a_refusal_with_its_codes(broker: Broker) -> None:
+async def test_an_error_answer_is_a_refusal_with_its_codes(broker: Broker) -> None:
     with pytest.raises(RefusedError) as refused:
         await ask(broker.client, "$JS.API.STREAM.INFO.NO_SUCH_STREAM")
     assert (refused.value.code, refused.value.err_code) == (404, 10059)
@@ -45,7 +45,7 @@ async def test_a_no_is_a_refusal_with_its_codes(broker: Broker) -> None:
     assert not refused.value.is_conflict
 
 
-async def test_a_write_that_comes_too_late_is_a_conflict(broker: Broker) -> None:
+async def test_a_write_with_an_outdated_sequence_is_a_conflict(broker: Broker) -> None:
     await ask(broker.client, JOB, b"x")
     with pytest.raises(RefusedError) as refused:
         await ask(broker.client, JOB, b"x", headers={EXPECTED: "0"})
@@ -54,7 +54,7 @@ async def test_a_write_that_comes_too_late_is_a_conflict(broker: Broker) -> None
     assert RefusedError(400, 10164, "wrong last sequence").is_conflict
 
 
-async def test_a_message_that_is_too_big_is_refused_and_not_sent(broker: Broker) -> None:
+async def test_a_message_that_is_too_large_is_refused_and_not_sent(broker: Broker) -> None:
     with pytest.raises(RefusedError) as refused:
         await ask(broker.client, JOB, b"x" * (broker.client.max_payload + 1))
     assert (refused.value.code, refused.value.is_conflict) == (413, False)
@@ -62,23 +62,23 @@ async def test_a_message_that_is_too_big_is_refused_and_not_sent(broker: Broker)
     assert broker.client.is_connected
 
 
-async def test_where_no_stream_listens_nothing_was_carried_out(broker: Broker) -> None:
+async def test_without_a_responder_the_request_was_not_executed(broker: Broker) -> None:
     failure = await failure_of(broker.client, "nobody.listens.here")
     assert type(failure) is BrokerUnavailableError
 
 
-async def test_silence_means_that_nobody_can_tell(broker: Broker, nats_server: NatsServer) -> None:
+async def test_a_timeout_is_an_unknown_outcome(broker: Broker, nats_server: NatsServer) -> None:
     nats_server.pause()
     try:
         failure = await failure_of(broker.client, JOB, timeout_sec=0.3)
     finally:
         nats_server.resume()
     assert type(failure) is UnknownOutcomeError
-    # And so it is: what was given up on is carried out all the same.
+    # The broker executes the request after the timeout.
     await eventually(lambda: stored_messages(broker.client), 1)
 
 
-async def test_without_a_connection_nothing_is_sent_not_even_later(
+async def test_without_a_connection_nothing_is_sent_now_or_later(
     broker: Broker, nats_server: NatsServer
 ) -> None:
     nats_server.kill()
@@ -87,12 +87,12 @@ async def test_without_a_connection_nothing_is_sent_not_even_later(
     assert type(failure) is BrokerUnavailableError
     await nats_server.restart()
     await broker.wait_until_up()
-    # Behind it in the same connection: it would have been stored before.
+    # A buffered request would have been stored before this one.
     await ask(broker.client, JOB, b"the only one")
     assert await stored_messages(broker.client) == 1
 
 
-async def test_a_broker_that_dies_on_a_request_means_that_nobody_can_tell(
+async def test_a_broker_that_dies_during_a_request_leaves_the_outcome_unknown(
     broker: Broker, nats_server: NatsServer
 ) -> None:
     failures: list[BrokerUnavailableError] = []
@@ -109,7 +109,7 @@ async def test_a_broker_that_dies_on_a_request_means_that_nobody_can_tell(
     assert [type(failure) for failure in failures] == [UnknownOutcomeError]
 
 
-async def test_a_closed_connection_is_no_mystery(nats_server: NatsServer) -> None:
+async def test_a_request_on_a_closed_connection_was_not_executed(nats_server: NatsServer) -> None:
     client = Client()
     await client.connect(nats_server.url)
     await client.close()

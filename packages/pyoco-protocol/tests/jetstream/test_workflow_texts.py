@@ -1,4 +1,4 @@
-"""Texts of workflows on a real broker: stored once, readable by anybody, gone in time."""
+"""Workflow texts on a real broker: stored once, readable by any client, expiring."""
 
 import hashlib
 import time
@@ -33,14 +33,14 @@ def messages(broker: Broker) -> Callable[[], Awaitable[int]]:
     return count
 
 
-async def test_a_text_comes_back_by_its_hash(texts: WorkflowTexts) -> None:
+async def test_a_text_is_read_by_its_hash(texts: WorkflowTexts) -> None:
     sha256 = await texts.put(TEXT, now=time.time())
     assert sha256 == sha256_of(TEXT) == hashlib.sha256(TEXT.encode()).hexdigest()
     assert await texts.get(sha256) == TEXT
     assert await texts.get(sha256_of("another")) is None
 
 
-async def test_any_client_of_nats_can_read_it(texts: WorkflowTexts, broker: Broker) -> None:
+async def test_any_nats_client_can_read_a_text(texts: WorkflowTexts, broker: Broker) -> None:
     large = TEXT + "# " + "x" * 250_000
     for text in (TEXT, large):
         sha256 = await texts.put(text, now=time.time())
@@ -50,7 +50,7 @@ async def test_any_client_of_nats_can_read_it(texts: WorkflowTexts, broker: Brok
         assert (found.info.name, found.info.size) == (sha256, len(text.encode()))
 
 
-async def test_the_same_text_is_stored_once_whoever_comes_when(
+async def test_concurrent_writes_of_the_same_text_store_it_once(
     texts: WorkflowTexts, messages: Callable[[], Awaitable[int]]
 ) -> None:
     async with anyio.create_task_group() as tasks:
@@ -60,10 +60,8 @@ async def test_the_same_text_is_stored_once_whoever_comes_when(
     assert await messages() == 2
 
 
-async def test_a_text_without_its_description_is_completed(
-    texts: WorkflowTexts, broker: Broker
-) -> None:
-    # What a crash between the two writes leaves.
+async def test_a_text_without_metadata_is_completed(texts: WorkflowTexts, broker: Broker) -> None:
+    # The state after a crash between the two writes.
     sha256 = sha256_of(TEXT)
     chunk = subjects.object_chunks(NAMES.workflows_bucket, sha256)
     await ask(broker.client, chunk, TEXT.encode())
@@ -72,9 +70,7 @@ async def test_a_text_without_its_description_is_completed(
     assert (await store.get(sha256)).data == TEXT.encode()
 
 
-async def test_a_text_that_someone_deleted_is_stored_again(
-    texts: WorkflowTexts, broker: Broker
-) -> None:
+async def test_a_deleted_text_is_stored_again(texts: WorkflowTexts, broker: Broker) -> None:
     sha256 = await texts.put(TEXT, now=time.time())
     store = await broker.client.jetstream().object_store(NAMES.workflows_bucket)
     await store.delete(sha256)
@@ -84,7 +80,7 @@ async def test_a_text_that_someone_deleted_is_stored_again(
     assert (await store.get(sha256)).data == TEXT.encode()
 
 
-async def test_what_is_not_the_text_of_its_hash_is_no_text(
+async def test_a_text_that_does_not_match_its_hash_is_not_returned(
     texts: WorkflowTexts, broker: Broker
 ) -> None:
     sha256 = await texts.put(TEXT, now=time.time())
@@ -92,7 +88,7 @@ async def test_what_is_not_the_text_of_its_hash_is_no_text(
     assert await texts.get(sha256) is None
 
 
-async def test_a_text_lasts_longer_than_any_run_submitted_with_it(
+async def test_a_text_is_kept_longer_than_any_run_submitted_with_it(
     texts: WorkflowTexts, broker: Broker, messages: Callable[[], Awaitable[int]]
 ) -> None:
     sha256 = await texts.put(TEXT, now=time.time())
@@ -100,13 +96,13 @@ async def test_a_text_lasts_longer_than_any_run_submitted_with_it(
     assert before.headers["Nats-TTL"] == str(61 * DAY)
     await texts.put(TEXT, now=time.time() + 29 * DAY)
     assert (await _stored(broker, sha256)).seq == before.seq
-    # In the second half of its life a submission writes it anew.
+    # A submission after half of the TTL writes the text again.
     await texts.put(TEXT, now=time.time() + 31 * DAY)
     assert (await _stored(broker, sha256)).seq > before.seq
     assert await messages() == 2
 
 
-async def test_runs_that_are_kept_for_ever_have_their_texts_for_ever(broker: Broker) -> None:
+async def test_texts_never_expire_when_runs_never_expire(broker: Broker) -> None:
     texts = WorkflowTexts(broker, NAMES, retention_sec=0)
     sha256 = await texts.put(TEXT, now=time.time())
     before = await _stored(broker, sha256)
@@ -115,7 +111,7 @@ async def test_runs_that_are_kept_for_ever_have_their_texts_for_ever(broker: Bro
     assert (await _stored(broker, sha256)).seq == before.seq
 
 
-async def test_a_bucket_that_cannot_let_messages_expire_keeps_them(broker: Broker) -> None:
+async def test_a_bucket_without_ttl_support_keeps_texts_without_expiry(broker: Broker) -> None:
     client = broker.client
     await ask(client, f"$JS.API.STREAM.DELETE.{STREAM}")
     await client.jetstream().create_object_store(NAMES.workflows_bucket)

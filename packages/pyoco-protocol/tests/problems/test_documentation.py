@@ -6,7 +6,7 @@ from pyoco_testkit.documents import tables_in
 PAGE = Path(__file__).parents[4] / "docs" / "errors.md"
 
 
-def test_the_page_of_errors_is_the_catalogue() -> None:
+def test_the_errors_page_lists_the_catalogue() -> None:
     assert tables_in(PAGE)["Catalogue"] == [
         {
             "error": entry.err_id,

@@ -1,4 +1,4 @@
-"""A signature belongs to one job on one subject, made by one who has the key."""
+"""A signature is valid for one job on one subject with one key."""
 
 import pytest
 from hypothesis import given
@@ -19,12 +19,12 @@ def signed(job: bytes = JOB, subject: str = SUBJECT, *keys: str) -> dict[str, st
 
 
 @given(st.binary(), st.from_regex(r"[a-z.]{1,20}", fullmatch=True))
-def test_what_was_signed_is_trusted_as_it_is(job: bytes, subject: str) -> None:
+def test_a_signed_job_is_accepted(job: bytes, subject: str) -> None:
     JobVerifier((KEY,)).verify(subject, signed(job, subject), job)
 
 
 @given(st.data(), st.binary(min_size=1))
-def test_a_job_that_was_changed_is_not(data: st.DataObject, job: bytes) -> None:
+def test_a_changed_job_is_refused(data: st.DataObject, job: bytes) -> None:
     at = data.draw(st.integers(0, len(job) - 1))
     changed = bytearray(job)
     changed[at] ^= data.draw(st.integers(1, 255))
@@ -33,7 +33,7 @@ def test_a_job_that_was_changed_is_not(data: st.DataObject, job: bytes) -> None:
 
 
 @given(st.text(), st.integers(0, 200))
-def test_a_signature_that_was_changed_is_not(inserted: str, at: int) -> None:
+def test_a_changed_signature_is_refused(inserted: str, at: int) -> None:
     whole = signed()[SIGNATURE_HEADER]
     changed = whole[: at % len(whole)] + inserted
     if changed != whole:
@@ -41,7 +41,7 @@ def test_a_signature_that_was_changed_is_not(inserted: str, at: int) -> None:
             JobVerifier((KEY,)).verify(SUBJECT, {SIGNATURE_HEADER: changed}, JOB)
 
 
-def test_a_job_of_another_queue_is_not() -> None:
+def test_a_job_signed_for_another_subject_is_refused() -> None:
     with pytest.raises(JobSignatureError, match="on this subject"):
         JobVerifier((KEY,)).verify("pyoco.work.gpu", signed(), JOB)
 
@@ -59,12 +59,12 @@ def test_the_time_of_signing_cannot_be_changed() -> None:
         ({"X-Pyoco-Signature": "v1 a b c"}, "is missing"),
         ({SIGNATURE_HEADER: ""}, "cannot be read"),
         ({SIGNATURE_HEADER: "v1 a b c d"}, "cannot be read"),
-        ({SIGNATURE_HEADER: f"v2 {key_id(KEY)} 1 x"}, "is of a kind"),
-        ({SIGNATURE_HEADER: f"v1 {key_id(OTHER)} 1 x"}, "is of a key"),
+        ({SIGNATURE_HEADER: f"v2 {key_id(KEY)} 1 x"}, "has an unknown version"),
+        ({SIGNATURE_HEADER: f"v1 {key_id(OTHER)} 1 x"}, "was made with an unknown key"),
         ({SIGNATURE_HEADER: f"v1 {key_id(KEY)} \ud800 \ud800"}, "does not belong"),
     ],
 )
-def test_a_job_without_a_signature_of_ours_is_refused(headers: dict[str, str], why: str) -> None:
+def test_a_job_without_a_valid_signature_is_refused(headers: dict[str, str], why: str) -> None:
     with pytest.raises(JobSignatureError, match=why) as refused:
         JobVerifier((KEY,)).verify(SUBJECT, headers, JOB)
     assert refused.value.entry.err_id == "ERR-PYOCO-0141"
@@ -78,18 +78,18 @@ def test_keys_can_be_changed_without_a_gap() -> None:
         JobVerifier((KEY,)).verify(SUBJECT, signed(JOB, SUBJECT, OTHER, KEY), JOB)
 
 
-def test_without_keys_nothing_is_signed_and_all_is_trusted() -> None:
+def test_without_keys_nothing_is_signed_and_every_job_is_accepted() -> None:
     assert JobSigner(()).headers(SUBJECT, JOB, now=NOW) == {}
     JobVerifier(()).verify(SUBJECT, {}, JOB)
     JobVerifier(()).verify(SUBJECT, signed(), JOB)
 
 
-def test_keys_are_shown_nowhere() -> None:
+def test_keys_are_never_in_a_repr() -> None:
     for each in (JobSigner((KEY,)), JobVerifier((KEY,)), signed()):
         assert KEY not in repr(each)
 
 
-def test_a_seal_belongs_to_one_job_and_is_no_signature() -> None:
+def test_a_seal_is_valid_for_one_job_and_is_not_a_signature() -> None:
     signer = JobSigner((KEY,))
     seal = signer.seal(JOB)
 
@@ -105,6 +105,6 @@ def test_a_seal_belongs_to_one_job_and_is_no_signature() -> None:
             JobSigner(keys).require_seal(job, shown)
 
 
-def test_without_a_key_nothing_is_sealed_and_nothing_need_be() -> None:
+def test_without_keys_nothing_is_sealed_and_no_seal_is_required() -> None:
     assert JobSigner(()).seal(JOB) is None
     JobSigner(()).require_seal(JOB, None)

@@ -1,4 +1,4 @@
-"""Who we are at the broker and whom we trust: wrong files and halves are refused at start."""
+"""Credentials, TLS files, queue setup and signing keys are validated at start."""
 
 import ssl
 import subprocess
@@ -28,7 +28,7 @@ def loaded(**variables: object) -> BrokerSettings:
 
 
 def refused(**variables: object) -> tuple[str, str]:
-    """Return the variable that is refused and why."""
+    """Return the invalid variable and the fault."""
     with pytest.raises(SettingsError) as caught:
         loaded(**variables)
     assert PASSWORD not in str(caught.value)
@@ -41,7 +41,7 @@ def authority(tmp_path: Path) -> Authority:
     return Authority(tmp_path / "certificates")
 
 
-def test_a_user_is_a_name_and_a_password() -> None:
+def test_a_user_needs_a_name_and_a_password() -> None:
     assert loaded(nats_user="worker", nats_password=PASSWORD).user_name == "worker"
 
 
@@ -57,39 +57,41 @@ def test_no_secret_is_shown() -> None:
 @pytest.mark.parametrize(
     ("variables", "variable", "why"),
     [
-        ({"nats_user": "worker"}, "PYOCO_NATS_PASSWORD", "go together"),
-        ({"nats_password": PASSWORD}, "PYOCO_NATS_USER", "go together"),
+        ({"nats_user": "worker"}, "PYOCO_NATS_PASSWORD", "PYOCO_NATS_USER requires it"),
+        ({"nats_password": PASSWORD}, "PYOCO_NATS_USER", "PYOCO_NATS_PASSWORD requires it"),
         (
             {"nats_url": f"nats://a:{PASSWORD}@b", "nats_user": "w", "nats_password": "p"},
             "PYOCO_NATS_USER",
-            "both given",
+            "both set",
         ),
         ({"nats_inbox_prefix": "in box"}, "PYOCO_NATS_INBOX_PREFIX", "words"),
         ({"nats_inbox_prefix": "inbox.>"}, "PYOCO_NATS_INBOX_PREFIX", "words"),
     ],
 )
-def test_half_a_login_is_refused(variables: dict[str, str], variable: str, why: str) -> None:
+def test_an_incomplete_or_ambiguous_login_is_refused(
+    variables: dict[str, str], variable: str, why: str
+) -> None:
     named, what = refused(**variables)
     assert named == variable
     assert why in what
 
 
 @pytest.mark.parametrize("field", ["nats_creds", "nats_tls_ca", "nats_tls_cert", "nats_tls_key"])
-def test_a_file_that_is_not_there_is_refused_by_its_variable(field: str, tmp_path: Path) -> None:
+def test_a_missing_file_is_refused_with_its_variable(field: str, tmp_path: Path) -> None:
     named, what = refused(**{field: tmp_path / "nowhere.pem"})
     assert named == f"PYOCO_{field.upper()}"
     assert "no such file" in what
 
 
-def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_refused(tmp_path: Path) -> None:
     named, what = refused(nats_tls_ca=tmp_path)
     assert named == "PYOCO_NATS_TLS_CA"
     assert "directory" in what
 
 
 def test_a_key_of_another_certificate_is_refused(authority: Authority) -> None:
-    ours, theirs = authority.certificate("gateway@here"), authority.certificate("worker@here")
-    named, what = refused(nats_tls_cert=ours.cert, nats_tls_key=theirs.key)
+    gateway, worker = authority.certificate("gateway@here"), authority.certificate("worker@here")
+    named, what = refused(nats_tls_cert=gateway.cert, nats_tls_key=worker.key)
     assert named == "PYOCO_NATS_TLS_KEY"
     assert "not the key of the certificate" in what
 
@@ -99,25 +101,25 @@ def test_a_certificate_without_its_key_is_refused(authority: Authority) -> None:
     assert refused(nats_tls_key=authority.certificate().key)[0] == "PYOCO_NATS_TLS_CERT"
 
 
-def test_a_file_that_is_no_certificate_is_refused(authority: Authority, tmp_path: Path) -> None:
+def test_a_file_without_a_certificate_is_refused(authority: Authority, tmp_path: Path) -> None:
     text = tmp_path / "notes.txt"
     text.write_text("not a certificate")
     assert refused(nats_tls_ca=text) == (
         "PYOCO_NATS_TLS_CA",
-        "holds no certificate in PEM format",
+        "contains no certificate in PEM format",
     )
     named, what = refused(nats_tls_cert=text, nats_tls_key=authority.certificate().key)
     assert named == "PYOCO_NATS_TLS_KEY"
-    assert "no certificate and open key" in what
+    assert "not an unencrypted key and its certificate" in what
 
 
-def test_an_encrypted_key_is_refused_and_nobody_is_asked_for_its_password(
+def test_an_encrypted_key_is_refused_without_asking_for_its_password(
     authority: Authority, tmp_path: Path
 ) -> None:
     from cryptography.hazmat.primitives import serialization
 
-    ours = authority.certificate()
-    key = serialization.load_pem_private_key(ours.key.read_bytes(), None)
+    certificate = authority.certificate()
+    key = serialization.load_pem_private_key(certificate.key.read_bytes(), None)
     encrypted = tmp_path / "encrypted.pem"
     encrypted.write_bytes(
         key.private_bytes(
@@ -130,7 +132,7 @@ def test_an_encrypted_key_is_refused_and_nobody_is_asked_for_its_password(
         "from pyoco_protocol.settings import BrokerSettings, load_settings; "
         "load_settings(BrokerSettings)"
     )
-    environ = {"PYOCO_NATS_TLS_CERT": str(ours.cert), "PYOCO_NATS_TLS_KEY": str(encrypted)}
+    environ = {"PYOCO_NATS_TLS_CERT": str(certificate.cert), "PYOCO_NATS_TLS_KEY": str(encrypted)}
     done = subprocess.run(
         [sys.executable, "-c", load],
         env=environ,
@@ -141,26 +143,26 @@ def test_an_encrypted_key_is_refused_and_nobody_is_asked_for_its_password(
         timeout=30,
         check=False,
     )
-    assert "open key in PEM format" in done.stderr
+    assert "not an unencrypted key and its certificate" in done.stderr
     assert "Enter PEM pass phrase" not in done.stderr
 
 
-def test_credentials_need_to_be_such(tmp_path: Path) -> None:
+def test_a_credentials_file_is_validated(tmp_path: Path) -> None:
     creds = tmp_path / "me.creds"
     creds.write_text(CREDS)
     assert loaded(nats_creds=creds).user_name == "the user of me.creds"
-    assert "which one" in refused(nats_creds=creds, nats_user="w", nats_password="p")[1]
-    creds.write_text("nothing of the kind")
+    assert "set only one of them" in refused(nats_creds=creds, nats_user="w", nats_password="p")[1]
+    creds.write_text("not credentials")
     assert refused(nats_creds=creds) == (
         "PYOCO_NATS_CREDS",
-        "is no file with a user's JWT and seed",
+        "is not a file with a user's JWT and seed",
     )
 
 
-def test_trust_in_an_authority_insists_on_tls(authority: Authority) -> None:
-    assert loaded(nats_tls_ca=authority.ca).insists_on_tls
-    assert loaded(nats_url="tls://broker:4222").insists_on_tls
-    assert not loaded().insists_on_tls
+def test_a_ca_file_or_a_tls_url_requires_tls(authority: Authority) -> None:
+    assert loaded(nats_tls_ca=authority.ca).requires_tls
+    assert loaded(nats_url="tls://broker:4222").requires_tls
+    assert not loaded().requires_tls
 
 
 def test_certificates_are_always_verified(authority: Authority) -> None:
@@ -170,7 +172,7 @@ def test_certificates_are_always_verified(authority: Authority) -> None:
         assert context.verify_mode is ssl.CERT_REQUIRED
 
 
-def test_the_gateway_is_told_which_queues_to_make_ready() -> None:
+def test_worker_tags_are_split_and_validated() -> None:
     setup = load_settings(QueueSetupSettings, {"PYOCO_WORKER_TAGS": "cpu, gpu,cpu"})
     assert setup.prepared_tags == ("cpu", "gpu")
     assert QueueSetupSettings().prepared_tags == ()
@@ -178,7 +180,7 @@ def test_the_gateway_is_told_which_queues_to_make_ready() -> None:
         load_settings(QueueSetupSettings, {"PYOCO_WORKER_TAGS": "cpu,g.pu"})
 
 
-def test_signing_keys_may_overlap_while_they_are_changed() -> None:
+def test_several_signing_keys_can_be_set() -> None:
     signing = load_settings(JobSigningSettings, {"PYOCO_JOB_SIGNING_KEY": f"{KEY}new, {KEY}old"})
     assert signing.keys == (f"{KEY}new", f"{KEY}old")
     assert JobSigningSettings().keys == ()
@@ -186,14 +188,14 @@ def test_signing_keys_may_overlap_while_they_are_changed() -> None:
 
 
 @pytest.mark.parametrize("keys", ["short", f"{KEY},", f"{KEY},short"])
-def test_a_signing_key_that_can_be_guessed_is_refused(keys: str) -> None:
+def test_a_short_signing_key_is_refused(keys: str) -> None:
     with pytest.raises(SettingsError) as caught:
         load_settings(JobSigningSettings, {"PYOCO_JOB_SIGNING_KEY": keys})
     assert "32 characters" in str(caught.value)
     assert keys not in str(caught.value)
 
 
-def test_every_secret_is_kept_out_of_refusals() -> None:
+def test_no_secret_is_shown_in_errors() -> None:
     secrets = {"nats_url", "nats_password", "job_signing_key"}
     shown = {
         f"PYOCO_{name.upper()}"

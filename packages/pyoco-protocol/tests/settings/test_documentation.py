@@ -6,7 +6,7 @@ from pyoco_testkit.documents import tables_in
 PAGE = Path(__file__).parents[4] / "docs" / "settings.md"
 
 
-def test_the_page_of_settings_says_what_the_code_does() -> None:
+def test_the_settings_page_lists_all_settings() -> None:
     tables = tables_in(PAGE)
     del tables["Client"]
     documented = [row for table in tables.values() for row in table]

@@ -37,7 +37,7 @@ def read(text: str) -> WorkflowDocument:
 
 
 def faults(text: str) -> list[tuple[str, str, int | None]]:
-    """Return the code, the place and the line of each fault."""
+    """Return code, location and line of each problem."""
     _, problems = document_of(scan(text))
     return [(problem.code, problem.where, problem.line) for problem in problems]
 
@@ -46,7 +46,7 @@ def task(**fields: Any) -> str:
     return f"flow: {{graph: a}}\ntasks:\n  a: {fields!r}\n"
 
 
-def test_a_whole_file_is_read() -> None:
+def test_a_complete_file_is_read() -> None:
     document = read(WHOLE)
     assert document.graph.value == "extract >> pipe(store)\n"
     assert document.defaults == {"day": "monday", "sizes": [1, 2]}
@@ -56,20 +56,20 @@ def test_a_whole_file_is_read() -> None:
     assert document.pipes["store"].value == "load"
 
 
-def test_a_place_in_a_graph_is_a_line_of_the_file() -> None:
+def test_a_position_in_a_graph_has_a_line_in_the_file() -> None:
     graph = read("flow:\n  graph: |\n    a\n    >> b\ntasks: {a: {use: x}, b: {use: x}}\n").graph
     assert (graph.line_of(0), graph.line_of(graph.value.index("b"))) == (3, 4)
     short = read("flow: {graph: a}\ntasks: {a: {use: x}}").graph
     assert short.line_of(0) == 1
 
 
-def test_the_least_that_is_a_workflow() -> None:
+def test_a_minimal_workflow_is_read() -> None:
     document = read("flow: {graph: a}\ntasks: {a: {callable: 'm:f'}}")
     assert (document.defaults, document.pipes) == ({}, {})
     assert document.tasks["a"].inputs == {}
 
 
-def test_unknown_and_forbidden_keys_are_told_each_with_its_line() -> None:
+def test_unknown_and_forbidden_keys_are_reported_with_their_lines() -> None:
     text = """\
 flow:
   graph: a
@@ -143,5 +143,7 @@ runtime:
         ),
     ],
 )
-def test_a_shape_that_is_wrong_is_told_with_its_place(text: str, code: str, where: str) -> None:
+def test_a_violation_of_the_schema_is_reported_with_its_location(
+    text: str, code: str, where: str
+) -> None:
     assert (code, where) in [(found[0], found[1]) for found in faults(text)]

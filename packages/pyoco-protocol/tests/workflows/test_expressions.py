@@ -20,7 +20,7 @@ from pyoco_protocol.workflows.expressions import expression_fault
         "$ctx.loop.index < 10.5",
     ],
 )
-def test_what_graphs_need_is_allowed(text: str) -> None:
+def test_common_expressions_are_allowed(text: str) -> None:
     assert expression_fault(text) is None
 
 
@@ -66,7 +66,7 @@ def test_what_graphs_need_is_allowed(text: str) -> None:
         "a b",
     ],
 )
-def test_all_else_is_refused(text: str) -> None:
+def test_other_python_is_refused(text: str) -> None:
     assert expression_fault(text) is not None
 
 
@@ -85,10 +85,10 @@ ALLOWED = (
 
 @settings(max_examples=500)
 @given(st.lists(WORDS, min_size=1, max_size=12).map(" ".join))
-def test_what_is_allowed_holds_no_call_no_attribute_and_no_power(text: str) -> None:
+def test_an_allowed_expression_has_no_call_attribute_or_power(text: str) -> None:
     if expression_fault(text) is not None or "$" not in text:
         return
-    # As the engine reads it, but with a plain name where it calls for a reference.
+    # As the engine compiles it, but with a plain name instead of the call for a reference.
     python = text.replace("$ctx.a.b", "r").replace("$ctx.a", "r").replace("$env.HOME", "r")
     try:
         tree = ast.parse(python, mode="eval")

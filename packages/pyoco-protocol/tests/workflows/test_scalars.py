@@ -37,7 +37,7 @@ from pyoco_protocol.workflows.scalars import ScalarError, plain_scalar
         ("deadbeef" * 100, "deadbeef" * 100),
     ],
 )
-def test_a_plain_scalar_means_what_the_core_schema_says(text: str, value: object) -> None:
+def test_a_plain_scalar_is_read_by_the_core_schema(text: str, value: object) -> None:
     found = plain_scalar(text)
     assert (found, type(found)) == (value, type(value))
 
@@ -62,8 +62,8 @@ def test_a_plain_scalar_means_what_the_core_schema_says(text: str, value: object
         "-0x1F",
     ],
 )
-def test_what_two_versions_of_yaml_read_differently_is_refused(text: str) -> None:
-    with pytest.raises(ScalarError, match="quotes"):
+def test_a_scalar_that_two_yaml_versions_read_differently_is_refused(text: str) -> None:
+    with pytest.raises(ScalarError, match="quote it if it is text"):
         plain_scalar(text)
 
 
@@ -83,13 +83,13 @@ def test_what_two_versions_of_yaml_read_differently_is_refused(text: str) -> Non
     ],
     ids=lambda text: f"{text[:12]} of {len(text)}",
 )
-def test_numbers_that_json_cannot_carry_are_refused(text: str) -> None:
-    with pytest.raises(ScalarError, match="quotes"):
+def test_numbers_that_json_cannot_represent_are_refused(text: str) -> None:
+    with pytest.raises(ScalarError, match="quote it if it is text"):
         plain_scalar(text)
 
 
 @given(st.text(alphabet="0123456789abcdefxobeE+-._: yYnNoOfFsStTrRuUlL~", max_size=30))
-def test_a_scalar_is_never_text_to_us_and_a_number_to_the_engines_own_reader(text: str) -> None:
+def test_a_scalar_has_the_same_type_in_the_yaml_library(text: str) -> None:
     try:
         value = plain_scalar(text)
     except ScalarError:
@@ -101,8 +101,11 @@ def test_a_scalar_is_never_text_to_us_and_a_number_to_the_engines_own_reader(tex
         tag: str = resolver.resolve(yaml.ScalarNode, text, (True, False))
     finally:
         resolver.dispose()
-    theirs = tag.rpartition(":")[2]
+    library_type = tag.rpartition(":")[2]
     if isinstance(value, str):
-        assert theirs == "str"
-    elif theirs != "str":
-        assert theirs == {type(None): "null", bool: "bool", int: "int", float: "float"}[type(value)]
+        assert library_type == "str"
+    elif library_type != "str":
+        assert (
+            library_type
+            == {type(None): "null", bool: "bool", int: "int", float: "float"}[type(value)]
+        )

@@ -29,7 +29,7 @@ JSON_VALUES = st.recursive(
 
 
 def faults(data: bytes | str) -> list[tuple[str, int | None]]:
-    """Return the codes and lines of what is wrong."""
+    """Return code and line of each problem."""
     with pytest.raises(WorkflowInvalidError) as refused:
         scan(data)
     return [(problem.code, problem.line) for problem in refused.value.problems]
@@ -37,12 +37,12 @@ def faults(data: bytes | str) -> list[tuple[str, int | None]]:
 
 @pytest.fixture(params=["in C", "in Python"], autouse=True)
 def _parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read each file in both ways: where the C library is missing, Python must say the same."""
+    """Run each test with the C parser and with the Python parser."""
     if request.param == "in Python":
         monkeypatch.setitem(sys.modules, "yaml._yaml", None)
 
 
-def test_values_come_with_their_places() -> None:
+def test_values_have_their_lines() -> None:
     root = scan("a: 1\nb:\n  - x\n  - {c: 'yes'}\n")
     assert plain(root) == {"a": 1, "b": ["x", {"c": "yes"}]}
     assert isinstance(root, MappingNode)
@@ -52,13 +52,13 @@ def test_values_come_with_their_places() -> None:
     }
 
 
-def test_quotes_make_text_of_anything() -> None:
+def test_quoted_scalars_are_text() -> None:
     root = scan("a: '1'\nb: \"null\"\nc: |\n  2020-01-01\n'1': x\n")
     assert plain(root) == {"a": "1", "b": "null", "c": "2020-01-01\n", "1": "x"}
 
 
 @pytest.mark.parametrize("mark", [b"\xef\xbb\xbf", "\ufeff"])
-def test_a_byte_order_mark_is_no_part_of_the_text(mark: bytes | str) -> None:
+def test_a_byte_order_mark_is_skipped(mark: bytes | str) -> None:
     text = mark + b"a: 1" if isinstance(mark, bytes) else mark + "a: 1"
     assert plain(scan(text)) == {"a": 1}
 
@@ -101,7 +101,7 @@ def test_a_byte_order_mark_is_no_part_of_the_text(mark: bytes | str) -> None:
     ],
     ids=lambda value: repr(value)[:40],
 )
-def test_what_is_refused_is_told_with_its_line(
+def test_a_refused_construct_is_reported_with_its_line(
     text: bytes | str, code: str, line: int | None
 ) -> None:
     found = faults(text)
@@ -109,14 +109,14 @@ def test_what_is_refused_is_told_with_its_line(
     assert line is None or found[0][1] == line
 
 
-def test_an_alias_bomb_is_refused_without_being_expanded() -> None:
+def test_nested_aliases_are_refused_without_being_expanded() -> None:
     bomb = "a0: &a0 [x]\n" + "".join(
         f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9)
     )
     assert {code for code, _ in faults(bomb)} == {"yaml.anchor", "yaml.alias"}
 
 
-def test_all_faults_of_a_well_formed_file_are_told_at_once() -> None:
+def test_all_problems_of_a_well_formed_file_are_reported_at_once() -> None:
     text = "a: &x 1\nb: *x\nc: !!str d\n<<: {}\na: 2\ne: yes\n"
     assert [code for code, _ in faults(text)] == [
         "yaml.anchor",
@@ -128,18 +128,18 @@ def test_all_faults_of_a_well_formed_file_are_told_at_once() -> None:
     ]
 
 
-def test_no_more_faults_are_told_than_anybody_reads() -> None:
+def test_the_number_of_reported_problems_is_limited() -> None:
     assert len(faults("[" + "yes," * 1_000 + "]")) == MAX_PROBLEMS
 
 
-def test_the_deepest_and_the_largest_that_are_allowed_pass() -> None:
+def test_files_at_the_limits_are_accepted() -> None:
     assert plain(scan("[" * MAX_DEPTH + "]" * MAX_DEPTH)) is not None
     listed = plain(scan("[" + "1," * (MAX_NODES - 1) + "]"))
     assert isinstance(listed, list)
     assert len(listed) == MAX_NODES - 1
 
 
-def test_a_machine_that_is_too_slow_says_so() -> None:
+def test_a_scan_that_takes_too_long_is_refused() -> None:
     clock = iter([0.0, scanning.MAX_SCAN_SEC + 1])
     with pytest.raises(WorkflowInvalidError, match="took more than"):
         scan("a: 1", clock=lambda: next(clock))
@@ -147,8 +147,8 @@ def test_a_machine_that_is_too_slow_says_so() -> None:
 
 @settings(max_examples=300)
 @given(st.binary(max_size=200) | st.text(max_size=200))
-def test_whatever_is_sent_is_a_tree_or_a_fault(data: bytes | str) -> None:
-    _tree_or_fault(data)
+def test_any_input_gives_a_tree_or_a_problem(data: bytes | str) -> None:
+    _check_tree_or_problem(data)
 
 
 YAML_WORDS = st.sampled_from(
@@ -162,11 +162,11 @@ YAML_WORDS = st.sampled_from(
 
 @settings(max_examples=500)
 @given(st.lists(YAML_WORDS, max_size=40).map("".join))
-def test_whatever_looks_like_yaml_is_a_tree_or_a_fault(text: str) -> None:
-    _tree_or_fault(text)
+def test_any_yaml_like_text_gives_a_tree_or_a_problem(text: str) -> None:
+    _check_tree_or_problem(text)
 
 
-def _tree_or_fault(data: bytes | str) -> None:
+def _check_tree_or_problem(data: bytes | str) -> None:
     try:
         value = plain(scan(data))
     except WorkflowInvalidError:
@@ -175,5 +175,5 @@ def _tree_or_fault(data: bytes | str) -> None:
 
 
 @given(st.dictionaries(st.from_regex(r"[a-z]{1,8}", fullmatch=True), JSON_VALUES, max_size=5))
-def test_what_json_can_say_is_read_as_it_was_meant(value: dict[str, Any]) -> None:
+def test_json_is_read_with_its_values(value: dict[str, Any]) -> None:
     assert plain(scan(json.dumps(value, ensure_ascii=False))) == value

@@ -13,7 +13,7 @@ import click
 from pyoco_protocol.ids import MAX_WORKER_ID_CHARS, WORKER_ID_PATTERN, is_tag
 from pyoco_protocol.logging.setup import configure_logging
 from pyoco_protocol.problems import CliUsageError, PyocoError
-from pyoco_protocol.process_memory import settle_memory
+from pyoco_protocol.process_memory import tune_garbage_collector
 from pyoco_protocol.settings import read_environment, settings_notes, unknown_variables
 from pyoco_protocol.task_groups import plain_errors
 from pyoco_worker import __version__
@@ -150,7 +150,7 @@ async def _serve(config: WorkerConfig) -> None:
     from pyoco_worker.children.child_process import ChildDiedError, ChildUnusableError
     from pyoco_worker.worker import Worker
 
-    settle_memory()
+    tune_garbage_collector()
     worker = Worker(config)
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received, plain_errors():
         async with anyio.create_task_group() as tasks:

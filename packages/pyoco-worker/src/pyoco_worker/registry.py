@@ -14,9 +14,9 @@ import anyio
 from pydantic import ValidationError
 
 from pyoco_protocol.jetstream.bucket import Bucket, ConflictError
-from pyoco_protocol.jetstream.cancel_hints import answer_for, living_instance
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.requests import RefusedError
+from pyoco_protocol.jetstream.worker_pings import answer_pings, ping_worker
 from pyoco_protocol.problems import BrokerUnavailableError, WorkerIdTakenError
 from pyoco_protocol.runs.snapshot import RunSnapshot
 from pyoco_protocol.subjects import Names
@@ -80,9 +80,9 @@ class Registry:
         Raises WorkerIdTakenError where another live worker goes by the same id.
         """
         # Where nobody answers, whoever had the id is gone and its record is taken over.
-        if (other := await living_instance(self._broker, self._me.worker_id)) is not None:
+        if (other := await ping_worker(self._broker, self._me.worker_id)) is not None:
             raise WorkerIdTakenError(self._me.worker_id, other)
-        await answer_for(self._broker, self._me.worker_id, self._me.instance_id)
+        await answer_pings(self._broker, self._me.worker_id, self._me.instance_id)
         await self._try_to_write(self._record())
         self._is_entered = True
         try:

@@ -11,12 +11,12 @@ import anyio
 from anyio.abc import TaskGroup
 
 from pyoco_protocol.ids import new_instance_id
-from pyoco_protocol.jetstream.cancel_hints import hear_cancels
+from pyoco_protocol.jetstream.cancel_hints import subscribe_to_cancels
 from pyoco_protocol.jetstream.connection import Broker, open_broker
 from pyoco_protocol.jetstream.dead_letter_writer import DeadLetterWriter
 from pyoco_protocol.jetstream.ensure import (
-    ConsumerInForce,
     Difference,
+    ExistingConsumer,
     check_broker,
     ensure_consumer,
     ensure_topology,
@@ -127,7 +127,7 @@ class Worker:
                     pull_sec=config.poll_timeout_sec,
                 )
                 dispatcher.on_freed = source.wake
-                await hear_cancels(broker, reporter.look_at)
+                await subscribe_to_cancels(broker, reporter.look_at)
                 side.start_soon(reporter.run)
                 side.start_soon(registry.run)
                 async with source.listening():
@@ -218,7 +218,7 @@ class Worker:
             report_differences(differences)
             self._differences_reported = True
 
-    async def _queue_of(self, tag: str, broker: Broker) -> ConsumerInForce:
+    async def _queue_of(self, tag: str, broker: Broker) -> ExistingConsumer:
         spec = wanted_consumer(tag, self._names, self._config.consumer)
         if self._config.prepares_broker:
             return await ensure_consumer(broker.client, spec)

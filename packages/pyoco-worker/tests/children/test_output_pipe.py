@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pyoco_protocol.ids import new_run_id
-from pyoco_protocol.runs.output import LogEntry
+from pyoco_protocol.runs.output import OutputEntry
 from pyoco_worker.child.frames import Finished, RunOrder
 from pyoco_worker.children.child_process import ChildDiedError, ChildProcess, ChildSetup
 from pyoco_worker.children.environment import child_environment
@@ -51,9 +51,9 @@ class Listener:
             order, lambda _: None, lambda printed: self.batching.add(printed, time.time())
         )
 
-    def entries(self) -> list[LogEntry]:
+    def entries(self) -> list[OutputEntry]:
         self.batching.finish(time.time())
-        found: list[LogEntry] = []
+        found: list[OutputEntry] = []
         while (chunk := self.batching.next_chunk(65_536, time.time())) is not None:
             found += chunk.entries
         return found

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_protocol.runs.output import LogChunk, LogEntry
+from pyoco_protocol.runs.output import OutputChunk, OutputEntry
 from pyoco_worker.child.output_records import Printed
 from pyoco_worker.output.batching import LINE_CUT, MAX_LINE_CHARS, LogBatching
 
@@ -21,14 +21,14 @@ def batching(max_bytes: int = PLENTY) -> LogBatching:
     return LogBatching("run", 2, max_bytes)
 
 
-def chunks_of(batch: LogBatching, max_bytes: int = 65_536, now: float = NOW) -> list[LogChunk]:
-    found: list[LogChunk] = []
+def chunks_of(batch: LogBatching, max_bytes: int = 65_536, now: float = NOW) -> list[OutputChunk]:
+    found: list[OutputChunk] = []
     while (chunk := batch.next_chunk(max_bytes, now)) is not None:
         found.append(chunk)
     return found
 
 
-def entries_of(batch: LogBatching, max_bytes: int = 65_536, now: float = NOW) -> list[LogEntry]:
+def entries_of(batch: LogBatching, max_bytes: int = 65_536, now: float = NOW) -> list[OutputEntry]:
     return [entry for chunk in chunks_of(batch, max_bytes, now) for entry in chunk.entries]
 
 

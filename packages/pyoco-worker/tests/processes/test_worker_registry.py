@@ -87,7 +87,7 @@ async def test_a_second_live_worker_of_the_same_id_is_refused(bench: WorkerBench
         still = await record_of(bench)
 
     assert "ERR-PYOCO-0117" in second.log()
-    assert f"worker w1 is alive as instance {first.instance_id}" in second.log()
+    assert f"worker w1 is already running as instance {first.instance_id}" in second.log()
     assert "Traceback" not in second.log()
     assert (still.instance_id, still.state) == (first.instance_id, WorkerState.IDLE)
 

@@ -42,7 +42,7 @@ async def test_jobs_that_it_may_not_take_are_called_that(tmp_path: Path, flows: 
                 "PYOCO_NATS_PASSWORD": PASSWORD,
             }
             async with bench.worker(env=login, nats_url=server.url) as worker:
-                message = "broker does not permit this to us"
+                message = "broker denied an operation"
                 await eventually(lambda: len(log_lines(worker, message)) > 0, True)
                 [said] = log_lines(worker, message)
             assert said["subject"] == (

@@ -14,13 +14,8 @@ from pyoco_gateway.dead_letters.index import LetterFilter
 from pyoco_gateway.dead_letters.read import DeadLetters
 from pyoco_gateway.runs.submit import IdempotencyKey, SubmitRun, WorkflowFile
 from pyoco_protocol.failpoints import Failpoint, reached
-from pyoco_protocol.http_bodies import (
-    RedriveFailure,
-    Redriven,
-    RedriveReport,
-    RedriveRequest,
-    RunSubmission,
-)
+from pyoco_protocol.http.dead_letters import RedriveFailure, Redriven, RedriveReport, RedriveRequest
+from pyoco_protocol.http.runs import RunSubmission
 from pyoco_protocol.ids import is_run_id
 from pyoco_protocol.jetstream.dead_letter_reader import StoredLetter
 from pyoco_protocol.jetstream.requests import RefusedError

@@ -14,7 +14,7 @@ from pyoco_gateway.dead_letters.redrive import Redrive
 from pyoco_gateway.http.list_queries import ListRoute
 from pyoco_gateway.http.openapi import json_body, problems
 from pyoco_gateway.runs.submission_body import parse_body
-from pyoco_protocol.http_bodies import (
+from pyoco_protocol.http.dead_letters import (
     DeadLetterItem,
     DeadLetterPage,
     NumberedDeadLetter,

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from pyoco_gateway.fleet.worker_directory import WorkerDirectory
 from pyoco_gateway.http.shortening import shortened
-from pyoco_protocol.http_bodies import WorkerPatched
+from pyoco_protocol.http.workers import WorkerPatched
 from pyoco_protocol.ids import is_worker_id
 from pyoco_protocol.jetstream.bucket import Bucket, ConflictError, Revision
 from pyoco_protocol.jetstream.bucket_watch import Entry

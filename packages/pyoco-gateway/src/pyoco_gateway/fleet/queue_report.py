@@ -7,7 +7,7 @@ from typing import Final
 
 import anyio
 
-from pyoco_protocol.http_bodies import QueueView
+from pyoco_protocol.http.queues import QueueView
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.queue_state import (
     DeadLetterLevel,

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from pyoco_gateway.fleet.queue_report import QueueReport, queue_views
 from pyoco_gateway.fleet.worker_directory import WorkerDirectory
 from pyoco_gateway.http.openapi import problems
-from pyoco_protocol.http_bodies import QueueView
+from pyoco_protocol.http.queues import QueueView
 
 router = APIRouter(tags=["queues"])
 

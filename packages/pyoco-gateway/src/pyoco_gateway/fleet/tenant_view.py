@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from pyoco_protocol.http_bodies import WorkerView
+from pyoco_protocol.http.workers import WorkerView
 
 
 def masked(worker: WorkerView, is_own: Callable[[str], bool]) -> WorkerView:

@@ -15,7 +15,7 @@ from pyoco_gateway.fleet.worker_liveness import (
     not_blamed_for_silence,
     sighted,
 )
-from pyoco_protocol.http_bodies import WorkerView
+from pyoco_protocol.http.workers import WorkerView
 from pyoco_protocol.jetstream.bucket_watch import BucketWatch, Entry
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.problems import BrokerUnavailableError
@@ -112,7 +112,7 @@ class WorkerDirectory:
                 connection = self._broker.connections
                 self._forgive()
             # A broker that is frozen is connected for a while yet.
-            if self.is_current and watch.is_hearing:
+            if self.is_current and watch.is_live:
                 self.judge()
 
     def judge(self) -> None:

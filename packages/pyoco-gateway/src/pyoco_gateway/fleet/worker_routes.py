@@ -16,7 +16,7 @@ from pyoco_gateway.http.openapi import problems
 from pyoco_gateway.http.shortening import shortened
 from pyoco_gateway.runs.index.run_tenants import RunTenants
 from pyoco_gateway.runs.submission_body import require_json
-from pyoco_protocol.http_bodies import WorkerPatch, WorkerPatched, WorkerView
+from pyoco_protocol.http.workers import WorkerPatch, WorkerPatched, WorkerView
 from pyoco_protocol.problems import WorkersRequestError
 from pyoco_protocol.workers import WorkerState
 

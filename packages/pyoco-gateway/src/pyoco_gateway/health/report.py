@@ -11,7 +11,7 @@ import anyio
 
 from pyoco_gateway import __version__
 from pyoco_gateway.runs.index.run_index import RunIndex
-from pyoco_protocol.http_bodies import (
+from pyoco_protocol.http.health import (
     BrokerHealth,
     ConsumerHealth,
     HealthDetails,

@@ -9,7 +9,7 @@ from pyoco_gateway import __version__
 from pyoco_gateway.access.caller import KeyScope, caller_of
 from pyoco_gateway.health.report import HealthReport
 from pyoco_gateway.http.openapi import problems
-from pyoco_protocol.http_bodies import Health, HealthDetails
+from pyoco_protocol.http.health import Health, HealthDetails
 
 router = APIRouter(tags=["health"])
 

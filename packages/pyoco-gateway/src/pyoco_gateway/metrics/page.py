@@ -19,7 +19,7 @@ from pyoco_gateway.fleet.queue_report import Levels, QueueReport
 from pyoco_gateway.fleet.worker_directory import WorkerDirectory
 from pyoco_gateway.metrics.bounded_labels import MAX_VALUES, OTHER
 from pyoco_gateway.metrics.tenants import seen_by
-from pyoco_protocol.http_bodies import RunCounts
+from pyoco_protocol.http.run_lists import RunCounts
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.queue_state import QueueState
 from pyoco_protocol.problems import BrokerTooOldError, BrokerUnavailableError

@@ -5,7 +5,7 @@ from starlette.responses import Response
 
 from pyoco_gateway.fleet.worker_directory import WorkerDirectory
 from pyoco_gateway.runs.submit import Submitted
-from pyoco_protocol.http_bodies import RunAccepted
+from pyoco_protocol.http.runs import RunAccepted
 
 
 def accepted(request: Request, submitted: Submitted) -> Response:

@@ -18,7 +18,7 @@ from pyoco_gateway.runs.index.queries import Listed, counts
 from pyoco_gateway.runs.index.run_index import RunIndex
 from pyoco_gateway.runs.index.tables import IndexTables
 from pyoco_protocol import subjects
-from pyoco_protocol.http_bodies import RunCounts
+from pyoco_protocol.http.run_lists import RunCounts
 from pyoco_protocol.jetstream.bucket_watch import BucketWatch
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.inspection import bucket_state

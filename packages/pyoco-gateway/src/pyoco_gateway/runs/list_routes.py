@@ -19,7 +19,7 @@ from pyoco_gateway.runs.index.list_query import (
 )
 from pyoco_gateway.runs.list import ListRuns
 from pyoco_gateway.runs.views import INTERNAL_FIELDS
-from pyoco_protocol.http_bodies import RunCounts, RunListItem, RunPage
+from pyoco_protocol.http.run_lists import RunCounts, RunListItem, RunPage
 from pyoco_protocol.runs.lifecycle import RunStatus
 
 router = APIRouter(tags=["runs"])

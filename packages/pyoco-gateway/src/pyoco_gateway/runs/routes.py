@@ -24,13 +24,7 @@ from pyoco_gateway.runs.submission_body import (
 )
 from pyoco_gateway.runs.submit import IdempotencyKey, SubmitRun
 from pyoco_gateway.runs.views import INTERNAL_FIELDS as _INTERNAL
-from pyoco_protocol.http_bodies import (
-    RunAccepted,
-    RunCancellation,
-    RunSubmission,
-    RunTasks,
-    RunView,
-)
+from pyoco_protocol.http.runs import RunAccepted, RunCancellation, RunSubmission, RunTasks, RunView
 from pyoco_protocol.runs.snapshot import RunSnapshot
 
 router = APIRouter(tags=["runs"])

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ValidationError
 from pyoco_gateway.http.errors import invalid_request
 from pyoco_gateway.http.json_limits import fault_in, fault_in_text
 from pyoco_gateway.http.shortening import shortened
-from pyoco_protocol.http_bodies import RunCancellation, RunSubmission
+from pyoco_protocol.http.runs import RunCancellation, RunSubmission
 from pyoco_protocol.problems import InvalidRequestError, UnsupportedContentTypeError
 
 IDEMPOTENCY_HEADER: Final = "X-Idempotency-Key"

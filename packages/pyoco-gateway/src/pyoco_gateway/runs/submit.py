@@ -13,7 +13,7 @@ from typing import Final
 from pyoco_gateway.access.caller import Caller
 from pyoco_gateway.runs.job_queue import JobQueue
 from pyoco_protocol.failpoints import Failpoint, reached
-from pyoco_protocol.http_bodies import RunSubmission
+from pyoco_protocol.http.runs import RunSubmission
 from pyoco_protocol.ids import idempotent_run_id, new_instance_id, new_run_id
 from pyoco_protocol.jetstream.requests import RefusedError, UnknownOutcomeError
 from pyoco_protocol.jetstream.run_store import ConflictError, Revision, RunStore

@@ -13,7 +13,8 @@ from pyoco_gateway.runs.accepted import accepted
 from pyoco_gateway.runs.submission_body import IDEMPOTENCY_HEADER, KEY_PATTERN, idempotency_key
 from pyoco_gateway.workflows.check import CheckWorkflow
 from pyoco_gateway.workflows.submit import SubmitWorkflow
-from pyoco_protocol.http_bodies import RunAccepted, WorkflowValidation
+from pyoco_protocol.http.runs import RunAccepted
+from pyoco_protocol.http.workflows import WorkflowValidation
 from pyoco_protocol.ids import MAX_FLOW_NAME_CHARS, MAX_TAG_CHARS, TAG_PATTERN
 from pyoco_protocol.problems import InvalidRequestError, WorkflowTooLargeError
 from pyoco_protocol.workflows.problems import WorkflowInvalidError

@@ -11,7 +11,7 @@ from pyoco_gateway.access.caller import Caller
 from pyoco_gateway.http.errors import invalid_request
 from pyoco_gateway.runs.submit import IdempotencyKey, SubmitRun, Submitted, WorkflowFile
 from pyoco_gateway.workflows.check import CheckWorkflow
-from pyoco_protocol.http_bodies import RunSubmission
+from pyoco_protocol.http.runs import RunSubmission
 from pyoco_protocol.jetstream.requests import UnknownOutcomeError
 from pyoco_protocol.jetstream.workflow_texts import WorkflowTexts
 from pyoco_protocol.problems import BrokerUnavailableError, WorkflowRefusedError

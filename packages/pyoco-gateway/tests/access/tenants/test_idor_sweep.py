@@ -10,7 +10,7 @@ import pytest
 from pyoco_gateway.app import create_app
 from pyoco_gateway.settings import gateway_settings
 from pyoco_protocol.ids import new_run_id
-from pyoco_protocol.runs.output import LogChunk, LogEntry
+from pyoco_protocol.runs.output import OutputChunk, OutputEntry
 from pyoco_testkit.builders import NOW
 from served_routes import served_routes
 from two_tenants import Pair, Tenant, asked_of_broker, shown
@@ -89,8 +89,8 @@ async def runs_of(tenant: Tenant) -> AsyncIterator[str]:
             worker_id="w1",
             queued_again_at=NOW,
         )
-        entry = LogEntry(ts=1.0, stream="stdout", text="of acme")
-        chunk = LogChunk(run_id=run_id, attempt=1, n=0, entries=(entry,))
+        entry = OutputEntry(ts=1.0, stream="stdout", text="of acme")
+        chunk = OutputChunk(run_id=run_id, attempt=1, n=0, entries=(entry,))
         await tenant.store.js.publish(f"pyoco.logs.{run_id}", chunk.to_bytes())
         yield run_id
 

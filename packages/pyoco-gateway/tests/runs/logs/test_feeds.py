@@ -13,7 +13,7 @@ from pyoco_protocol.jetstream.bucket_watch import Entry
 from pyoco_protocol.jetstream.connection import Broker, open_broker
 from pyoco_protocol.jetstream.ensure import ensure_topology
 from pyoco_protocol.jetstream.output_store import OutputStore, StoredChunk
-from pyoco_protocol.runs.output import LogChunk
+from pyoco_protocol.runs.output import OutputChunk
 from pyoco_protocol.settings import BrokerSettings, TopologySettings
 from pyoco_protocol.subjects import Names
 from pyoco_protocol.topology import wanted_topology
@@ -47,7 +47,7 @@ async def logs(nats_server: NatsServer) -> AsyncGenerator[CountingStore]:
 
 async def put(logs: OutputStore, *numbers: int, run_id: str = RUN) -> None:
     for n in numbers:
-        await logs.put(LogChunk(run_id=run_id, attempt=1, n=n))
+        await logs.put(OutputChunk(run_id=run_id, attempt=1, n=n))
 
 
 async def read_all(feed: LogFeed, from_seq: int = 0) -> list[int]:

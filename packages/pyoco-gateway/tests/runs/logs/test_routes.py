@@ -12,7 +12,7 @@ import pytest
 from anyio.abc import TaskStatus
 
 from pyoco_protocol.ids import new_run_id
-from pyoco_protocol.runs.output import LogChunk, LogEntry
+from pyoco_protocol.runs.output import OutputChunk, OutputEntry
 from pyoco_testkit.builders import snapshot
 from pyoco_testkit.eventually import eventually
 from pyoco_testkit.nats_server import NatsServer
@@ -39,12 +39,12 @@ class Printer:
         """Store a chunk of lines and return its sequence."""
         first, n = self._lines.get(attempt, 0), self._chunks.get(attempt, 0)
         entry = {"ts": 1763366400.5, "task": "a", "stream": "stdout", **fields}
-        chunk = LogChunk(
+        chunk = OutputChunk(
             run_id=self.run_id,
             attempt=attempt,
             n=n,
             first_line=first,
-            entries=tuple(LogEntry.model_validate({**entry, "text": line}) for line in lines),
+            entries=tuple(OutputEntry.model_validate({**entry, "text": line}) for line in lines),
             truncated=truncated,
         )
         self._lines[attempt], self._chunks[attempt] = first + len(lines), n + 1

@@ -49,7 +49,7 @@ async def test_memory_is_given_back_once_after_a_crowd_has_left(
 
     monkeypatch.setattr(watching_module, "_TIDY_SEC", 0.001)
     monkeypatch.setattr(watching_module, "_MANY", 10)
-    monkeypatch.setattr(watching_module, "give_back_memory", give_back)
+    monkeypatch.setattr(watching_module, "release_free_memory", give_back)
     limits = StreamLimits(WatchSettings())
     with_limits = Watching(RunHub(NO_STORE), limits, NO_BROKER)
     async with anyio.create_task_group() as tasks:

@@ -1,1 +1,1 @@
-"""How gateway and workers speak to JetStream; needs the extra `[nats]`."""
+"""JetStream access for gateway and workers. Needs the extra `[nats]`."""

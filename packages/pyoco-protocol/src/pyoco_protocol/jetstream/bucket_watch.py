@@ -1,4 +1,4 @@
-"""Follows every change of a bucket or stream, across reconnects, restarts and re-created ones."""
+"""Watches a bucket or stream across reconnects, broker restarts and re-created streams."""
 
 import json
 import logging
@@ -23,59 +23,60 @@ _log = logging.getLogger(__name__)
 
 _API: Final = "$JS.API"
 _NANOSECONDS: Final = 1_000_000_000
-# What is on its way to us lies in memory until it is told.
+# Messages requested but not yet passed to the follower are held in memory.
 _BATCH: Final = 1024
-_BREATH: Final = 128
+# Other tasks get a turn after this many messages.
+_YIELD_EVERY: Final = 128
 _PULL_SEC: Final = 30.0
-# The server says this often that it has nothing to say; silence means that it forgot us.
+# The server sends a heartbeat this often when idle. Without heartbeats, the consumer is gone.
 _HEARTBEAT_SEC: Final = 0.5
 _SILENCE_SEC: Final = 2.0
 _RETRY_SEC: Final = 0.2
-# How long the server keeps our place when we are gone without a word.
-_FORGET_SEC: Final = 30.0
+# The server deletes the consumer after this time without a pull.
+_INACTIVE_SEC: Final = 30.0
 _STATUS: Final = "Status"
 _IDLE: Final = "100"
-_PULL_OVER: Final = "408"
+_PULL_EXPIRED: Final = "408"
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One change: the key, its new value, and the revision, which orders all changes."""
+    """One change of a key. The revision orders all changes."""
 
     key: str
     revision: int
-    # None for a key that was deleted or has expired.
+    # None if the key was deleted or has expired.
     value: bytes | None
     written_at: float
-    # How many changes are known to be behind this one.
+    # Number of changes that follow this one and exist already.
     pending: int
 
 
 class Follower(Protocol):
-    """What hears of the changes. None of these may block or raise."""
+    """Receives the changes. No method may block or raise."""
 
     def on_entry(self, entry: Entry) -> None:
-        """A key has changed."""
+        """Handle a changed key."""
 
     def on_reset(self) -> None:
-        """Forget everything: what follows is told from the beginning."""
+        """Discard all entries: the watch starts again from the beginning."""
 
     def on_resumed(self) -> None:
-        """The watch begins, or goes on after a break in which changes may have gone untold."""
+        """Handle the start of the watch, or its continuation after an interruption."""
 
     def on_caught_up(self) -> None:
-        """All that was there is told; what follows is new."""
+        """Handle the end of the existing entries: later entries are new changes."""
 
 
 class StreamWatch:
-    """Tells a follower every message of a stream that is there, then each new one, in order.
+    """Passes every message of a stream to a follower, existing ones first, in order.
 
-    A key is what follows `prefix` in a subject, a value the message, a revision its sequence.
-    `room` is awaited before more changes are asked for: a follower that keeps them for later says
-    there when it can take more.
+    The key is the subject without `prefix`, the value is the message body, the revision is its
+    sequence. `room` is awaited before more changes are requested; a follower that buffers changes
+    uses it to limit its buffer.
     """
 
-    # Which messages are told at the beginning.
+    # Deliver policy of a watch that starts from the beginning.
     _first: ClassVar[str] = "all"
 
     def __init__(
@@ -93,35 +94,35 @@ class StreamWatch:
         self._session: _Session | None = None
         self._follower = follower
         self._created: str | None = None
-        # Where the bucket stood when we last looked; its latest changes may have left nothing.
+        # Last sequence of the stream when it was last inspected. Its messages may be gone.
         self._last_revision = 0
         self.revision = 0
-        # When the server last spoke to us, by our monotonic clock.
+        # When the server last sent a message or heartbeat, by the monotonic clock.
         self.heard_at = 0.0
 
     @property
-    def is_hearing(self) -> bool:
-        """Whether the server speaks to us: if not, that nothing is told means nothing."""
+    def is_live(self) -> bool:
+        """Whether the server sends messages or heartbeats. If not, changes may be missing."""
         return time.monotonic() - self.heard_at < 2 * _HEARTBEAT_SEC
 
     @property
     def created(self) -> str | None:
-        """When the bucket that is followed was made; None before it was seen."""
+        """Creation time of the watched stream; None before the first connection."""
         return self._created
 
     def start_over(self) -> None:
-        """Tell everything from the beginning: what was told no longer stands in the bucket."""
+        """Restart the watch from the beginning, after a reset of the follower."""
         self._created = None
         if self._session is not None:
             self._session.end()
 
     async def run(self) -> None:
-        """Follow until cancelled."""
+        """Watch until cancelled."""
         while True:
             try:
                 await self._broker.wait_until_up()
                 await self._follow(self._broker.client)
-            # Of any kind: one that is too old for us may be replaced by one that is not.
+            # Every PyocoError, also BrokerTooOldError: the broker may be upgraded later.
             except (PyocoError, RefusedError, nats.errors.Error, OSError) as error:
                 _log.debug("watch interrupted", extra={"resource": self._stream, "reason": error})
             await anyio.sleep(_RETRY_SEC)
@@ -149,8 +150,8 @@ class StreamWatch:
     async def _reset_if_another_stream(self, client: Client) -> None:
         info = await ask(client, f"{_API}.STREAM.INFO.{self._stream}")
         state = info["state"]
-        # A consumer that starts past the end of a stream hears nothing, and nobody says so. Nor
-        # does anybody tell of a purge, which leaves nothing of what we know.
+        # A consumer that starts past the end of a stream receives nothing and no error. A purge
+        # is not announced either.
         if (
             info["created"] != self._created
             or int(state["last_seq"]) < self.revision
@@ -173,12 +174,12 @@ class StreamWatch:
                 "filter_subject": f"{self._prefix}>",
                 "mem_storage": True,
                 "num_replicas": 1,
-                "inactive_threshold": round(_FORGET_SEC * _NANOSECONDS),
+                "inactive_threshold": round(_INACTIVE_SEC * _NANOSECONDS),
                 **start,
             },
         }
 
-    def _tell(self, message: Msg) -> None:
+    def _deliver(self, message: Msg) -> None:
         metadata = message.metadata
         revision = metadata.sequence.stream
         headers = message.headers or {}
@@ -202,7 +203,7 @@ class StreamWatch:
 
 
 class BucketWatch(StreamWatch):
-    """Tells a follower the latest value of every key, then every change, in order."""
+    """Passes the latest value of every key to a follower, then every change, in order."""
 
     _first = "last_per_subject"
 
@@ -218,7 +219,7 @@ class BucketWatch(StreamWatch):
 
 
 class _Session:
-    """One consumer on the server, for as long as it answers."""
+    """One consumer on the server, used until it stops answering."""
 
     def __init__(self, watch: StreamWatch, broker: Broker, inbox: str, consumer: str) -> None:
         self._watch = watch
@@ -226,17 +227,17 @@ class _Session:
         self._connection = broker.connections
         self.inbox = inbox
         self._subject = subjects.next_messages(watch._stream, consumer)
-        self._left = 0
-        self._told = 0
+        self._requested = 0
+        self._received = 0
         self._heard_at = time.monotonic()
         self._broken = False
         self._wake = anyio.Event()
 
     async def pull_until_broken(self) -> None:
-        """Keep asking for changes; return when the server no longer knows us."""
+        """Request changes until the consumer is gone or the connection was replaced."""
         while not self._broken and self._broker.connections == self._connection:
             self._wake = anyio.Event()
-            if self._left <= _BATCH // 2:
+            if self._requested <= _BATCH // 2:
                 await self._pull()
             with anyio.move_on_after(_HEARTBEAT_SEC):
                 await self._wake.wait()
@@ -244,40 +245,40 @@ class _Session:
                 return
 
     def end(self) -> None:
-        """Have it return."""
+        """Make `pull_until_broken` return."""
         self._broken = True
         self._wake.set()
 
     async def _pull(self) -> None:
         if self._watch._room is not None:
             await self._watch._room()
-            # Nothing was asked for meanwhile, so nobody spoke.
+            # Without an open pull, the server sends no heartbeats.
             self._heard_at = time.monotonic()
         request = {
-            "batch": _BATCH - self._left,
+            "batch": _BATCH - self._requested,
             "expires": round(_PULL_SEC * _NANOSECONDS),
             "idle_heartbeat": round(_HEARTBEAT_SEC * _NANOSECONDS),
         }
-        self._left = _BATCH
+        self._requested = _BATCH
         await self._broker.client.publish(
             self._subject, json.dumps(request).encode(), reply=self.inbox
         )
 
     async def on_message(self, message: Msg) -> None:
-        """Take a change, or a remark of the server's."""
+        """Handle a change or a status message of the server."""
         self._heard_at = self._watch.heard_at = time.monotonic()
         status = (message.headers or {}).get(_STATUS)
         if status is None or message.reply:
             self._take(message)
-            if self._told % _BREATH == 0:
-                # The library hands on all that has arrived without a pause for anybody else.
+            if self._received % _YIELD_EVERY == 0:
+                # The library delivers everything it has received without yielding.
                 await anyio.lowlevel.checkpoint()
             return
         if status == _IDLE:
             return
-        if status == _PULL_OVER:
-            # Several pulls may be open; asking anew is simpler than counting them.
-            self._left = 0
+        if status == _PULL_EXPIRED:
+            # Several pulls may be open; a new full request is simpler than counting them.
+            self._requested = 0
         else:
             self._broken = True
         self._wake.set()
@@ -285,15 +286,15 @@ class _Session:
     def _take(self, message: Msg) -> None:
         if self._broken:
             return
-        self._told += 1
-        if message.metadata.sequence.consumer != self._told:
-            # What lies in between went down with a connection, and nobody sends it again. A new
-            # consumer does, from the last change that was told.
+        self._received += 1
+        if message.metadata.sequence.consumer != self._received:
+            # Messages were lost with a connection, and this consumer does not resend them. A new
+            # consumer starts after the last delivered change.
             self.end()
             return
-        self._left -= 1
-        self._watch._tell(message)
-        if self._left <= _BATCH // 2:
+        self._requested -= 1
+        self._watch._deliver(message)
+        if self._requested <= _BATCH // 2:
             self._wake.set()
 
 
@@ -302,5 +303,5 @@ async def _end(client: Client, unsubscribe: Callable[[], Any], stream: str, cons
         await unsubscribe()
         await ask(client, f"{_API}.CONSUMER.DELETE.{stream}.{consumer}", timeout_sec=1)
     except (BrokerUnavailableError, RefusedError, nats.errors.Error, OSError) as error:
-        # The server forgets it by itself after a while.
+        # The server deletes an inactive consumer by itself.
         _log.debug("watch not ended cleanly", extra={"reason": str(error)})

@@ -1,4 +1,4 @@
-"""The library's client, less some habits that a server cannot do with."""
+"""The nats-py client with fixes for long-running servers."""
 
 import asyncio
 import re
@@ -17,21 +17,21 @@ _ACTIONS: Final = {"publish": "publishing", "subscription": "subscribing"}
 
 
 class NoTlsError(nats.errors.Error):
-    """The server does not ask for TLS, and we insist on it."""
+    """The server does not offer TLS, and the settings require it."""
 
 
-class TenaciousClient(Client):
-    """A client that goes on after errors, says which request was denied, and keeps to TLS.
+class NatsClient(Client):
+    """A client that reconnects after errors, reports denied requests, and can require TLS.
 
-    `user` is who we are, for what is said of a denial.
+    `user` names the NATS user in errors about denied operations.
     """
 
-    def __init__(self, *, user: str, insists_on_tls: bool) -> None:
+    def __init__(self, *, user: str, requires_tls: bool) -> None:
         super().__init__()
         self.user = user
-        self._insists_on_tls = insists_on_tls
-        # Who waits for an answer to what, by lower-cased subject.
-        self._asked: dict[str, set[asyncio.Future[Any]]] = {}
+        self._requires_tls = requires_tls
+        # The futures of open requests, by lower-cased subject.
+        self._open_requests: dict[str, set[asyncio.Future[Any]]] = {}
 
     async def publish(
         self,
@@ -40,7 +40,7 @@ class TenaciousClient(Client):
         reply: str = "",
         headers: dict[str, Any] | None = None,
     ) -> None:
-        """Publish; where it is a request, remember what it asks for until it is answered."""
+        """Publish a message; remember the subject of a request until it is answered."""
         prefix = self._resp_sub_prefix
         if reply and prefix and reply.startswith(prefix.decode()):
             future = self._resp_map.get(reply[len(prefix) :])
@@ -49,49 +49,49 @@ class TenaciousClient(Client):
         await super().publish(subject, payload, reply, headers)
 
     def _remember(self, subject: str, future: asyncio.Future[Any]) -> None:
-        waiting = self._asked.setdefault(subject, set())
+        waiting = self._open_requests.setdefault(subject, set())
         waiting.add(future)
 
         def forget(done: asyncio.Future[Any]) -> None:
             waiting.discard(done)
-            if not waiting and self._asked.get(subject) is waiting:
-                del self._asked[subject]
+            if not waiting and self._open_requests.get(subject) is waiting:
+                del self._open_requests[subject]
 
         future.add_done_callback(forget)
 
     async def _process_err(self, err_msg: str) -> None:
         if _PERMISSIONS_ERROR in err_msg:
-            # About one subject; the connection goes on.
+            # A permissions error concerns one subject; the connection stays usable.
             await self._on_denied(err_msg)
         else:
-            # How a server ends a connection when it has too many, or when a login has expired.
-            # The library would close for good; what follows must be another attempt.
+            # The server ends a connection like this when it has too many, or when a login has
+            # expired. The library would close for good; this starts a reconnect instead.
             await self._process_op_err(nats.errors.Error(f"nats: {err_msg}"))
 
-    async def _on_denied(self, said: str) -> None:
-        """Tell who waits for the answer: to the library it is an answer that never comes."""
-        match = _DENIED.search(self._as_sent(said))
-        kind, subject = match.groups() if match else ("publish", said)
+    async def _on_denied(self, err_msg: str) -> None:
+        """Fail the open requests to the subject; the library would let them time out."""
+        match = _DENIED.search(self._as_sent(err_msg))
+        kind, subject = match.groups() if match else ("publish", err_msg)
         action = _ACTIONS[kind.lower()]
         if action == _ACTIONS["publish"]:
-            for future in tuple(self._asked.get(subject.lower(), ())):
+            for future in tuple(self._open_requests.get(subject.lower(), ())):
                 if not future.done():
                     future.set_exception(DeniedError(action, subject, self.user))
         await self._error_cb(DeniedError(action, subject, self.user))
 
-    def _as_sent(self, said: str) -> str:
-        """Return what the server said as it said it; the library has lower-cased it.
+    def _as_sent(self, err_msg: str) -> str:
+        """Return an error with its original case; the library lower-cases it.
 
-        An operator who copies the subject from a log must get one that NATS knows.
+        Subjects are case-sensitive, and operators copy them from the log.
         """
         line = bytes(self._ps.buf).partition(b"\r\n")[0].decode("utf-8", "replace")
-        return line if said in line.lower() else said
+        return line if err_msg in line.lower() else err_msg
 
     async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
-        # The library upgrades where the server asks for it, whatever the address says. Whoever
-        # stands in between could leave that word out, and would be told our password next.
+        # The library uses TLS only if the server's INFO message requires it. An attacker between
+        # client and server could remove that flag and would then receive the password.
         uri = self._current_server.uri if self._current_server is not None else None
         secured = info.get("tls_required") or (uri is not None and uri.scheme == "wss")
-        if initial_connection and self._insists_on_tls and not secured:
-            raise NoTlsError("the server does not ask for TLS")
+        if initial_connection and self._requires_tls and not secured:
+            raise NoTlsError("the server does not offer TLS")
         await super()._process_info(info, initial_connection)

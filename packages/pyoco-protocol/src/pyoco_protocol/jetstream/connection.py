@@ -1,4 +1,4 @@
-"""A connection to the broker that never gives up."""
+"""A broker connection that reconnects until it is closed."""
 
 import asyncio
 import logging
@@ -12,7 +12,7 @@ import anyio
 import nats.errors
 from nats.aio.client import Client
 
-from pyoco_protocol.jetstream.client import NoTlsError, TenaciousClient
+from pyoco_protocol.jetstream.client import NatsClient, NoTlsError
 from pyoco_protocol.jetstream.requests import DeniedError, RefusedError
 from pyoco_protocol.logging.setup import error_fields
 from pyoco_protocol.problems import (
@@ -29,7 +29,7 @@ from pyoco_protocol.task_groups import plain_errors
 
 _log = logging.getLogger(__name__)
 
-# A frozen broker is noticed after three unanswered pings.
+# A stopped broker process is detected after three unanswered pings.
 _PING_INTERVAL_SEC: Final = 2
 _MAX_OUTSTANDING_PINGS: Final = 2
 _CONNECT_TIMEOUT_SEC: Final = 2
@@ -47,24 +47,24 @@ _CONNECTION_ERRORS: Final = (
     nats.errors.NoServersError,
 )
 
-# A trouble that only an operator can end is told again after this long.
+# A problem that only an operator can solve is logged again after this time.
 _REMIND_SEC: Final = 30.0
 _MAX_DENIALS: Final = 100
-# How servers word that they do not let us in.
+# Texts of server errors about a refused login.
 _LOGIN_REFUSED: Final = ("authorization violation", "authentication ", "authorization timeout")
 
 Prepare = Callable[["Broker"], Awaitable[None]]
 
 
 class Broker:
-    """One connection, and whether it can be used now."""
+    """One connection and its state."""
 
     def __init__(self, settings: BrokerSettings, name: str) -> None:
-        self.client: Client = TenaciousClient(
-            user=settings.user_name, insists_on_tls=settings.insists_on_tls
+        self.client: Client = NatsClient(
+            user=settings.user_name, requires_tls=settings.requires_tls
         )
         self.name = name
-        # How often a connection was made. What a server holds for us, it forgets with each.
+        # Number of connections made so far. Server-side state is lost with each connection.
         self.connections = 0
         self._settings = settings
         self._prepared = anyio.Event()
@@ -73,37 +73,37 @@ class Broker:
         self._unreachable = False
         self._begun = False
         self._refused: PyocoError | None = None
-        # Why we cannot connect, where an operator has to do something about it.
-        self._kept_out: BrokerUnavailableError | None = None
-        # What was told of late, and when.
-        self._told: dict[str, float] = {}
+        # Why the connection fails, if an operator has to solve it.
+        self._blocked_by: BrokerUnavailableError | None = None
+        # When each problem was last logged.
+        self._logged_at: dict[str, float] = {}
         self._denied: BrokerPermissionError | None = None
 
     @property
     def is_up(self) -> bool:
-        """Whether the connection stands and what we need on the broker is there."""
+        """Whether the client is connected and `prepare` has succeeded."""
         return self.client.is_connected and self._prepared.is_set()
 
     @property
     def trouble(self) -> str | None:
-        """What an operator has to see to: why we are kept out, or what was not permitted to us."""
-        found = self._kept_out or self._denied
+        """A problem for an operator: why connecting fails, or the last denied operation."""
+        found = self._blocked_by or self._denied
         return None if found is None else str(found)
 
     def require_up(self) -> Client:
         """Return the client; raise BrokerUnavailableError while it cannot be used."""
         if not self.client.is_connected:
-            raise self._kept_out or BrokerUnavailableError("not connected to the broker")
+            raise self._blocked_by or BrokerUnavailableError("not connected to the broker")
         if not self._prepared.is_set():
             raise (
                 self._refused
-                or self._kept_out
+                or self._blocked_by
                 or BrokerUnavailableError("the broker is not ready yet")
             )
         return self.client
 
     async def wait_until_up(self) -> None:
-        """Return when the broker can be used; raise if it refuses us for good (too old)."""
+        """Return when the broker can be used; raise BrokerTooOldError if it is too old."""
         while not self.is_up:
             if self._refused is not None:
                 raise self._refused
@@ -125,49 +125,49 @@ class Broker:
         _log.info("broker connection restored", extra={"broker": self._settings.nats_address})
 
     async def _on_error(self, error: Exception) -> None:
-        """Log what the library reports; of a connection that is gone or cannot be made, once."""
+        """Log an error of the library; log a lost or failed connection only once."""
         trouble = f"{type(error).__name__}: {error}"
         if isinstance(error, DeniedError | BrokerPermissionError):
             self._log_denial(BrokerPermissionError(error.action, error.subject, error.user))
-        elif (kept_out := _kept_out_by(error, self._settings.user_name)) is not None:
-            self._kept_out = kept_out
-            self._log_once("broker does not let us in, trying again until it does", kept_out)
+        elif (blocked_by := _blocking_error(error, self._settings.user_name)) is not None:
+            self._blocked_by = blocked_by
+            self._log_once("broker refuses the connection, retrying", blocked_by)
         elif isinstance(error, _CONNECTION_ERRORS):
             if self.client.is_connected:
-                # The loss itself is told a moment later, with this as its reason.
+                # `_on_disconnected` follows and logs the loss with this reason.
                 self._last_trouble = trouble
             elif not self._unreachable:
                 self._unreachable = True
-                self._log_trouble("broker unreachable, trying again until it answers", trouble)
+                self._log_trouble("broker unreachable, retrying", trouble)
         elif trouble != self._last_trouble:
             self._last_trouble = trouble
-            self._log_trouble("broker trouble", trouble)
+            self._log_trouble("broker error", trouble)
 
-    def _log_trouble(self, what: str, trouble: str) -> None:
+    def _log_trouble(self, message: str, trouble: str) -> None:
         fields = error_fields(BrokerUnavailableError(trouble))
-        _log.warning(what, extra={"broker": self._settings.nats_address, **fields})
+        _log.warning(message, extra={"broker": self._settings.nats_address, **fields})
 
     def _log_denial(self, denial: BrokerPermissionError) -> None:
         self._denied = denial
-        what = {"action": denial.action, "subject": denial.subject, "user": denial.user}
-        if len(self._told) > _MAX_DENIALS:
-            self._told.clear()
-        self._log_once("broker does not permit this to us", denial, **what)
+        operation = {"action": denial.action, "subject": denial.subject, "user": denial.user}
+        if len(self._logged_at) > _MAX_DENIALS:
+            self._logged_at.clear()
+        self._log_once("broker denied an operation", denial, **operation)
 
-    def _log_once(self, what: str, trouble: BrokerUnavailableError, **more: str) -> None:
-        """Log a trouble that goes on, now and then."""
+    def _log_once(self, message: str, trouble: BrokerUnavailableError, **more: str) -> None:
+        """Log a persistent problem at most once in `_REMIND_SEC`."""
         now = time.monotonic()
-        if now - self._told.get(str(trouble), -_REMIND_SEC) < _REMIND_SEC:
+        if now - self._logged_at.get(str(trouble), -_REMIND_SEC) < _REMIND_SEC:
             return
-        self._told[str(trouble)] = now
+        self._logged_at[str(trouble)] = now
         fields = {"broker": self._settings.nats_address, "reason": str(trouble), **more}
-        _log.error(what, extra={**fields, **error_fields(trouble)})
+        _log.error(message, extra={**fields, **error_fields(trouble)})
 
     def _note_connected(self) -> None:
         self._last_trouble = ""
         self._unreachable = False
-        self._kept_out = self._denied = None
-        self._told.clear()
+        self._blocked_by = self._denied = None
+        self._logged_at.clear()
         self.connections += 1
         self._announce()
 
@@ -190,35 +190,35 @@ class Broker:
             user=settings.nats_user,
             password=None if password is None else password.get_secret_value(),
             user_credentials=None if settings.nats_creds is None else str(settings.nats_creds),
-            # Without one, the library trusts whom the system trusts if a server asks for TLS.
-            tls=settings.tls_context() if settings.insists_on_tls else None,
+            # Without a context, the library uses the system's CA certificates for TLS servers.
+            tls=settings.tls_context() if settings.requires_tls else None,
             inbox_prefix=settings.nats_inbox_prefix,
         )
         self._note_connected()
         _log.info("broker connected", extra={"broker": self._settings.nats_address})
 
     async def _keep_prepared(self, prepare: Prepare) -> None:
-        """Prepare after each connect: a broker may come back with an empty store."""
+        """Call `prepare` after each connect: a broker may return with an empty store."""
         await self._connect()
         while True:
             changed = self._changed
             if self.client.is_connected and not self._prepared.is_set():
-                # Taken now: if the connection is lost meanwhile, this one is thrown away.
+                # A lost connection replaces `self._prepared`, so this one is then ignored.
                 prepared = self._prepared
                 try:
                     await prepare(self)
                 except BrokerTooOldError as error:
                     self._refused = error
                     self._announce()
-                    _log.error("broker refused", extra=error_fields(error))
+                    _log.error("broker is too old", extra=error_fields(error))
                 except (PyocoError, RefusedError) as error:
                     if isinstance(error, BrokerPermissionError):
-                        self._kept_out = error
+                        self._blocked_by = error
                     await self._on_error(error)
                     await anyio.sleep(_PREPARE_RETRY_SEC)
                     continue
                 else:
-                    self._refused = self._kept_out = None
+                    self._refused = self._blocked_by = None
                     prepared.set()
                     self._announce()
                     continue
@@ -227,20 +227,20 @@ class Broker:
 
     async def _close(self) -> None:
         if not self._begun:
-            # The library cannot close what it was never asked to open.
+            # The library cannot close a client that never started to connect.
             return
-        # A flush to a frozen broker would hold up the exit of the whole process.
+        # Closing flushes, and a stopped broker would block the exit of the process.
         with anyio.move_on_after(_CLOSE_TIMEOUT_SEC, shield=True):
             try:
                 await self.client.close()
-            # TypeError: what asyncio of 3.12 and later makes of words that the library still has
-            # for a connection that is lost.
+            # TypeError: asyncio of Python 3.12 and later raises it when the library flushes data
+            # to a lost connection.
             except (nats.errors.Error, OSError, TypeError) as error:
                 _log.debug("broker connection closed uncleanly", extra={"reason": str(error)})
 
 
-def _kept_out_by(error: Exception, user: str) -> BrokerUnavailableError | None:
-    """Return what keeps us from connecting, where time alone does not end it."""
+def _blocking_error(error: Exception, user: str) -> BrokerUnavailableError | None:
+    """Return the error for an operator if retrying alone cannot solve it, else None."""
     if isinstance(error, NoTlsError):
         return BrokerTlsError(str(error))
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -261,9 +261,9 @@ async def _nothing(_: Broker) -> None:
 async def open_broker(
     settings: BrokerSettings, *, name: str, prepare: Prepare = _nothing
 ) -> AsyncIterator[Broker]:
-    """Yield a connection at once; it comes up, and up again after each loss, by itself.
+    """Yield a broker at once; it connects and reconnects in the background.
 
-    `prepare` runs after each connect, before the broker counts as up.
+    `prepare` runs after each connect, before `is_up` becomes true.
     """
     broker = Broker(settings, name)
     with plain_errors():

@@ -1,4 +1,4 @@
-"""Puts dead jobs where an operator finds them, and makes sure that they arrived."""
+"""Publishes dead letters and waits for the broker's acknowledgement."""
 
 import logging
 from typing import Final
@@ -19,16 +19,16 @@ _RETRY_SEC: Final = 2.0
 
 
 class DeadLetterWriter:
-    """Publishes dead letters; a repeat of one is the same message."""
+    """Publishes dead letters; the broker drops a repeat of one."""
 
     def __init__(self, broker: Broker, names: Names) -> None:
         self._broker = broker
         self._names = names
 
     async def put(self, letter: DeadLetter, stream_seq: int) -> None:
-        """Return when the letter is stored; tries for as long as that takes.
+        """Publish a dead letter; retry until it is stored.
 
-        The job it stands for must not be dropped before: it would be lost without a trace.
+        The caller may acknowledge the job only afterwards, or a crash could lose the job.
         """
         tag = letter.tag if letter.tag and is_tag(letter.tag) else NO_TAG
         headers = {"Nats-Msg-Id": dead_letter_id(letter.run_id, stream_seq, letter.attempt)}

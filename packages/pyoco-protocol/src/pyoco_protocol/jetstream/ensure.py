@@ -1,4 +1,4 @@
-"""Creates what is missing on the broker; respects what is there, and reports where it differs."""
+"""Creates missing streams, buckets and consumers; reports existing ones that differ."""
 
 import json
 import logging
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 _API: Final = "$JS.API"
 _NOT_FOUND: Final = frozenset({10059, 10014})
-# Another process created it between our look and our own attempt.
+# Another process created the resource after this process found it missing.
 _ALREADY_THERE: Final = frozenset({10058, 10148, 10013})
 _NO_SPACE: Final = 10047
 _LEAST_STREAM_BYTES: Final = 16_777_216
@@ -33,7 +33,7 @@ _NANOSECONDS: Final = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A setting that exists on the broker with another value than ours; theirs stands."""
+    """A setting that has another value on the broker than wanted. It is not changed."""
 
     resource: str
     setting: str
@@ -42,7 +42,7 @@ class Difference:
 
 
 async def check_broker(client: Client) -> None:
-    """Raise BrokerTooOldError where JetStream cannot do what we rely on."""
+    """Raise BrokerTooOldError if the JetStream API level is too low."""
     answer = await ask(client, f"{_API}.INFO")
     level = int((answer.get("api") or {}).get("level") or 0)
     if level < MIN_API_LEVEL:
@@ -51,9 +51,9 @@ async def check_broker(client: Client) -> None:
 
 
 async def ensure_topology(client: Client, topology: Topology) -> list[Difference]:
-    """Create what is missing and return where the broker differs from what we would create.
+    """Create missing streams and buckets; return the differences of existing ones.
 
-    Safe to run in many processes at the same instant.
+    Many processes may run this at the same time.
     """
     differences: list[Difference] = []
     for stream in topology.streams:
@@ -71,17 +71,17 @@ async def ensure_topology(client: Client, topology: Topology) -> list[Difference
 
 
 @dataclass(frozen=True, slots=True)
-class ConsumerInForce:
-    """A consumer as it is on the broker, which may not be as we would have made it."""
+class ExistingConsumer:
+    """A consumer as it is configured on the broker, which may differ from the wanted one."""
 
     ack_wait_sec: float
-    # None where deliveries are not limited, as in the consumers we create.
+    # None means no limit, as in the consumers that `ensure_consumer` creates.
     max_deliver: int | None
     differences: tuple[Difference, ...]
 
 
-async def ensure_consumer(client: Client, spec: ConsumerSpec) -> ConsumerInForce:
-    """Create the consumer if it is missing; return what is in force then."""
+async def ensure_consumer(client: Client, spec: ConsumerSpec) -> ExistingConsumer:
+    """Return the consumer; create it if it is missing."""
     found = await find_consumer(client, spec)
     if found is not None:
         return found
@@ -94,18 +94,18 @@ async def ensure_consumer(client: Client, spec: ConsumerSpec) -> ConsumerInForce
         if race.err_code not in _ALREADY_THERE:
             raise
         answer = await ask(client, _consumer_info(spec))
-    return _in_force(spec, answer["config"])
+    return _existing(spec, answer["config"])
 
 
-async def find_consumer(client: Client, spec: ConsumerSpec) -> ConsumerInForce | None:
-    """Return the consumer as it is; None where it is missing, or its stream is."""
+async def find_consumer(client: Client, spec: ConsumerSpec) -> ExistingConsumer | None:
+    """Return the consumer, or None if it or its stream is missing."""
     try:
         answer = await ask(client, _consumer_info(spec))
     except RefusedError as refusal:
         if refusal.err_code not in _NOT_FOUND:
             raise
         return None
-    return _in_force(spec, answer["config"])
+    return _existing(spec, answer["config"])
 
 
 def _consumer_info(spec: ConsumerSpec) -> str:
@@ -124,9 +124,9 @@ def _consumer_config(spec: ConsumerSpec) -> dict[str, Any]:
     }
 
 
-def _in_force(spec: ConsumerSpec, config: dict[str, Any]) -> ConsumerInForce:
+def _existing(spec: ConsumerSpec, config: dict[str, Any]) -> ExistingConsumer:
     limit = int(config.get("max_deliver") or -1)
-    return ConsumerInForce(
+    return ExistingConsumer(
         ack_wait_sec=float(config.get("ack_wait", 0)) / _NANOSECONDS,
         max_deliver=limit if limit > 0 else None,
         differences=tuple(differences_of(spec.name, _consumer_config(spec), config)),
@@ -165,9 +165,9 @@ async def _ensure_stream(client: Client, wanted: dict[str, Any]) -> list[Differe
 
 
 async def _created(client: Client, wanted: dict[str, Any]) -> dict[str, Any]:
-    """Create a stream; with a lower limit where the broker cannot set that much space aside.
+    """Create a stream; halve its size limit while the broker cannot reserve the space.
 
-    It does so for each limit at once, and on a small disk there would be no stream at all.
+    The broker reserves the full limit of each stream at once, which fails on a small disk.
     """
     name, max_bytes = wanted["name"], wanted["max_bytes"]
     while True:
@@ -185,7 +185,7 @@ async def _remove_ttl(client: Client, stream: str) -> None:
     config = {**answer["config"], "max_age": 0}
     await ask(client, f"{_API}.STREAM.UPDATE.{stream}", json.dumps(config).encode())
     _log.warning(
-        "TTL removed from the worker registry: it would hide workers that went away",
+        "TTL removed from the worker registry: it would hide disconnected workers",
         extra={"resource": stream},
     )
 
@@ -193,17 +193,17 @@ async def _remove_ttl(client: Client, stream: str) -> None:
 def differences_of(
     resource: str, wanted: dict[str, Any], found: dict[str, Any]
 ) -> list[Difference]:
-    """Return where a resource is set otherwise than wanted."""
+    """Return the settings of a resource that differ from the wanted values."""
     return [
         Difference(resource, setting, value, found.get(setting))
         for setting, value in wanted.items()
-        # The server leaves settings that are off out of its answer.
+        # The server omits settings that are off.
         if (found.get(setting) or None) != (value or None)
     ]
 
 
 def stream_configs(topology: Topology) -> list[dict[str, Any]]:
-    """Return the streams, and those behind the buckets, as we would create them."""
+    """Return the wanted configuration of all streams, including those of buckets."""
     streams = [_stream_config(stream) for stream in topology.streams]
     buckets = [_bucket_config(bucket) for bucket in topology.buckets]
     return streams + buckets + [_object_bucket_config(each) for each in topology.object_buckets]
@@ -230,14 +230,7 @@ def _bucket_config(spec: BucketSpec) -> dict[str, Any]:
     return {
         "name": subjects.kv_stream(spec.name),
         "subjects": [subjects.kv_key(spec.name, ">")],
-        "retention": "limits",
-        "discard": "new",
-        "storage": "file",
-        "num_replicas": spec.replicas,
-        "max_consumers": -1,
-        "max_msgs": -1,
-        "max_bytes": -1,
-        "max_age": 0,
+        **_without_limits(spec.replicas),
         "max_msgs_per_subject": 1,
         "allow_direct": True,
         "allow_rollup_hdrs": True,
@@ -251,15 +244,21 @@ def _object_bucket_config(spec: ObjectBucketSpec) -> dict[str, Any]:
     return {
         "name": subjects.object_stream(spec.name),
         "subjects": list(subjects.all_objects(spec.name)),
+        **_without_limits(spec.replicas),
+        "allow_direct": True,
+        "allow_rollup_hdrs": True,
+        "allow_msg_ttl": True,
+    }
+
+
+def _without_limits(replicas: int) -> dict[str, Any]:
+    return {
         "retention": "limits",
         "discard": "new",
         "storage": "file",
-        "num_replicas": spec.replicas,
+        "num_replicas": replicas,
         "max_consumers": -1,
         "max_msgs": -1,
         "max_bytes": -1,
         "max_age": 0,
-        "allow_direct": True,
-        "allow_rollup_hdrs": True,
-        "allow_msg_ttl": True,
     }

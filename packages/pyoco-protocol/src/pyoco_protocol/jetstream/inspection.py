@@ -1,4 +1,4 @@
-"""What is on the broker, beside what we would have there; changes nothing."""
+"""Reads the state of the broker and compares it with the wanted topology. Changes nothing."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,7 +16,7 @@ _NANOSECONDS: Final = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class StreamState:
-    """A stream as it is; `created` tells it from a later one of the same name."""
+    """State of a stream; `created` distinguishes it from a re-created one of the same name."""
 
     created: str
     messages: int
@@ -27,7 +27,7 @@ class StreamState:
 
 @dataclass(frozen=True, slots=True)
 class StreamFound:
-    """A stream that we need; its state is None where it is missing."""
+    """A stream of the topology; its state is None if it is missing."""
 
     name: str
     state: StreamState | None
@@ -48,7 +48,7 @@ class ConsumerFound:
 
 @dataclass(frozen=True, slots=True)
 class JetStreamFound:
-    """What JetStream says of itself."""
+    """The API level of JetStream and the space it uses."""
 
     api_level: int
     storage_bytes: int
@@ -56,13 +56,13 @@ class JetStreamFound:
 
 
 async def bucket_state(client: Client, bucket: str) -> StreamState:
-    """Return the state of the stream behind a bucket."""
+    """Return the state of a bucket's stream."""
     answer = await ask(client, f"{_API}.STREAM.INFO.{subjects.kv_stream(bucket)}")
     return _state(answer)
 
 
 async def jetstream_found(client: Client) -> JetStreamFound:
-    """Return what JetStream says of itself."""
+    """Return the API level of JetStream and the space it uses."""
     answer = await ask(client, f"{_API}.INFO")
     return JetStreamFound(
         api_level=int((answer.get("api") or {}).get("level") or 0),
@@ -72,7 +72,7 @@ async def jetstream_found(client: Client) -> JetStreamFound:
 
 
 async def streams_found(client: Client, topology: Topology) -> list[StreamFound]:
-    """Return every stream and bucket that we need, as it is there."""
+    """Return the state of every stream and bucket of the topology."""
     found = []
     for wanted in stream_configs(topology):
         name = wanted["name"]
@@ -89,7 +89,7 @@ async def streams_found(client: Client, topology: Topology) -> list[StreamFound]
 
 
 async def work_consumers_found(client: Client, names: subjects.Names) -> list[ConsumerFound]:
-    """Return the consumers of the work stream; more than a page of them is cut off."""
+    """Return the consumers of the work stream, at most one page of them."""
     try:
         answer = await ask(client, f"{_API}.CONSUMER.LIST.{names.work_stream}")
     except RefusedError as refusal:
@@ -102,7 +102,7 @@ async def work_consumers_found(client: Client, names: subjects.Names) -> list[Co
 def _consumer(answer: dict[str, Any], names: subjects.Names) -> ConsumerFound:
     config = answer["config"]
     tag = names.tag_of_work(str(config.get("filter_subject") or ""))
-    # What a worker's settings decide is the worker's to compare.
+    # The other settings depend on the worker's configuration, and the worker compares them.
     wanted = {"ack_policy": "explicit", "deliver_policy": "all", "max_deliver": -1}
     if tag is not None:
         wanted["durable_name"] = subjects.work_consumer(tag)

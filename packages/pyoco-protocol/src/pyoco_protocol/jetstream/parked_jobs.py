@@ -1,10 +1,9 @@
-"""Jobs that JetStream has stopped handing out, without a word to anybody who does not listen.
+"""Parked jobs: jobs that passed their consumer's delivery limit and stay in the stream.
 
-The consumers we create have no delivery limit. One that someone else created may, and what passes
-it stays in the stream for ever.
+Consumers of Pyoco Server have no delivery limit, but a consumer that another program created may
+have one. JetStream announces a parked job only once, in an advisory.
 """
 
-import base64
 import json
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -16,39 +15,41 @@ from nats.aio.msg import Msg
 from pyoco_protocol import subjects
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.requests import RefusedError, ask
+from pyoco_protocol.jetstream.stored_message import read_message
 
 _log = logging.getLogger(__name__)
 
 _API: Final = "$JS.API"
-_NO_MESSAGE: Final = 10037
 _PAGE: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
 class ParkedJob:
-    """A job that no worker will ever be given again."""
+    """A job that JetStream does not deliver any more."""
 
     stream_seq: int
     subject: str
     data: bytes
 
 
-async def hear_of_parked(broker: Broker, stream: str, on_parked: Callable[[int], None]) -> None:
-    """Have `on_parked` called with the sequence of each job that is parked from now on."""
+async def subscribe_to_parked_jobs(
+    broker: Broker, stream: str, on_parked: Callable[[int], None]
+) -> None:
+    """Call `on_parked` with the sequence of each job that is parked from now on."""
 
-    async def hear(message: Msg) -> None:
+    async def receive(message: Msg) -> None:
         try:
             on_parked(int(json.loads(message.data)["stream_seq"]))
         except (ValueError, KeyError, TypeError) as error:
-            _log.warning("advisory cannot be read", extra={"reason": str(error)})
+            _log.warning("max-deliveries advisory is invalid", extra={"reason": str(error)})
 
-    await broker.client.subscribe(subjects.max_deliveries_advisory(stream), cb=hear)
+    await broker.client.subscribe(subjects.max_deliveries_advisory(stream), cb=receive)
 
 
-async def find_parked(broker: Broker, stream: str) -> AsyncIterator[ParkedJob]:
-    """Yield the jobs that were parked while nobody listened.
+async def find_parked_jobs(broker: Broker, stream: str) -> AsyncIterator[ParkedJob]:
+    """Yield the jobs that were parked before the subscription to advisories.
 
-    Of a consumer that has jobs out it cannot be told which are parked; its turn comes later.
+    Skips consumers with unacknowledged jobs: JetStream does not tell those from parked jobs.
     """
     client = broker.require_up()
     offset = 0
@@ -69,21 +70,21 @@ async def find_parked(broker: Broker, stream: str) -> AsyncIterator[ParkedJob]:
 
 
 async def read_job(broker: Broker, stream: str, stream_seq: int) -> ParkedJob | None:
-    """Return the job at a sequence; None where it is gone."""
+    """Return the job at a sequence, or None if it is gone."""
     return await _get(broker, stream, {"seq": stream_seq})
 
 
 async def remove_job(broker: Broker, stream: str, stream_seq: int) -> None:
-    """Take a job out of the stream; harmless where it is gone."""
+    """Delete a job from the stream, if it is still there."""
     request = json.dumps({"seq": stream_seq, "no_erase": True}).encode()
     try:
         await ask(broker.require_up(), f"{_API}.STREAM.MSG.DELETE.{stream}", request)
     except RefusedError as refusal:
-        _log.debug("job was gone", extra={"stream_seq": stream_seq, "reason": str(refusal)})
+        _log.debug("job not deleted", extra={"stream_seq": stream_seq, "reason": str(refusal)})
 
 
 def _filters_of(config: Mapping[str, Any]) -> list[str]:
-    # Someone else made it: it may have one filter, several, or none.
+    # A consumer of another program may have one filter, several, or none.
     return list(config.get("filter_subjects") or [config.get("filter_subject") or ">"])
 
 
@@ -99,16 +100,7 @@ async def _jobs_up_to(
 
 
 async def _get(broker: Broker, stream: str, request: dict[str, object]) -> ParkedJob | None:
-    subject = subjects.last_message(stream)
-    try:
-        answer = await ask(broker.require_up(), subject, json.dumps(request).encode())
-    except RefusedError as refusal:
-        if refusal.err_code == _NO_MESSAGE:
-            return None
-        raise
-    message = answer["message"]
-    return ParkedJob(
-        stream_seq=int(message["seq"]),
-        subject=str(message["subject"]),
-        data=base64.b64decode(message.get("data") or b""),
-    )
+    message = await read_message(broker.require_up(), stream, request)
+    if message is None:
+        return None
+    return ParkedJob(stream_seq=message.seq, subject=message.subject, data=message.data)

@@ -1,4 +1,4 @@
-"""How full the queues are: what the broker counts anyway, asked for in a few requests."""
+"""Reads the number and age of waiting jobs and the fill level of the dead-letter stream."""
 
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -6,34 +6,33 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from pyoco_protocol import subjects
 from pyoco_protocol.jetstream.connection import Broker
-from pyoco_protocol.jetstream.requests import RefusedError, ask
+from pyoco_protocol.jetstream.requests import ask
+from pyoco_protocol.jetstream.stored_message import read_message
 from pyoco_protocol.subjects import Names
 
 _API: Final = "$JS.API"
-_NO_MESSAGE: Final = 10037
 _PAGE: Final = 256
-# Somebody waits for the whole, which is several of these.
+# Shorter than the default: one HTTP request waits for several of these requests.
 _TIMEOUT_SEC: Final = 2.0
-# Each costs a request; the fullest come first.
+# Each age costs a request. The longest queues come first.
 _AGES_READ: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class QueueState:
-    """What of one tag waits, and what is being worked on."""
+    """The waiting and unacknowledged jobs of one tag."""
 
     tag: str
     pending: int
     in_flight: int
-    # How long the first of those that wait has waited, by the broker's clock.
+    # Age of the oldest waiting job, by the broker's clock.
     oldest_age_sec: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterLevel:
-    """How much the dead-letter stream holds, and how much it may; None for no limit."""
+    """Size and limits of the dead-letter stream; None means no limit."""
 
     messages: int
     size_bytes: int
@@ -42,7 +41,7 @@ class DeadLetterLevel:
 
     @property
     def fill_ratio(self) -> float:
-        """How near it is to dropping its oldest, from 0 to 1; 0 where nothing limits it."""
+        """Fill level from 0 to 1; at 1 the oldest messages are dropped. 0 without limits."""
         return max(
             self.messages / self.max_messages if self.max_messages else 0.0,
             self.size_bytes / self.max_bytes if self.max_bytes else 0.0,
@@ -57,12 +56,12 @@ class _Consumer:
 
 
 async def read_queues(broker: Broker, names: Names) -> list[QueueState]:
-    """Return the state of every tag that has a job or a consumer, in the order of their names."""
+    """Return the state of every tag that has a job or a consumer, sorted by tag."""
     consumers = {tag: found async for tag, found in _consumers(broker, names)}
     info = await _ask(
         broker, f"{_API}.STREAM.INFO.{names.work_stream}", {"subjects_filter": names.all_work}
     )
-    now = _seconds(info["ts"])
+    now = datetime.fromisoformat(info["ts"]).timestamp()
     waiting: dict[str, int] = {}
     for subject, count in (info["state"].get("subjects") or {}).items():
         if (tag := names.tag_of_work(subject)) is not None:
@@ -87,7 +86,7 @@ async def read_queues(broker: Broker, names: Names) -> list[QueueState]:
 
 
 async def read_dead_letter_level(broker: Broker, names: Names) -> DeadLetterLevel:
-    """Return how full the dead-letter stream is."""
+    """Return the size and limits of the dead-letter stream."""
     info = await _ask(broker, f"{_API}.STREAM.INFO.{names.dlq_stream}")
     config, state = info["config"], info["state"]
     return DeadLetterLevel(
@@ -103,7 +102,7 @@ async def _consumers(broker: Broker, names: Names) -> AsyncIterator[tuple[str, _
     while True:
         page = await _ask(broker, f"{_API}.CONSUMER.LIST.{names.work_stream}", {"offset": offset})
         for each in page.get("consumers") or []:
-            # A work queue lets one consumer have a subject, so there is one for each tag.
+            # A work-queue stream allows one consumer per subject, so each tag has one.
             tag = names.tag_of_work(each["config"].get("filter_subject") or "")
             if tag is not None:
                 yield (
@@ -120,15 +119,11 @@ async def _consumers(broker: Broker, names: Names) -> AsyncIterator[tuple[str, _
 
 
 async def _next_written_at(broker: Broker, names: Names, tag: str, seq: int) -> float | None:
-    subject = subjects.last_message(names.work_stream)
-    try:
-        answer = await _ask(broker, subject, {"seq": seq, "next_by_subj": names.work(tag)})
-    except RefusedError as refusal:
-        if refusal.err_code == _NO_MESSAGE:
-            # Taken since it was counted.
-            return None
-        raise
-    return _seconds(answer["message"]["time"])
+    request = {"seq": seq, "next_by_subj": names.work(tag)}
+    message = await read_message(
+        broker.require_up(), names.work_stream, request, timeout_sec=_TIMEOUT_SEC
+    )
+    return None if message is None else message.stored_at
 
 
 async def _ask(
@@ -136,10 +131,6 @@ async def _ask(
 ) -> dict[str, Any]:
     payload = b"" if request is None else json.dumps(request).encode()
     return await ask(broker.require_up(), subject, payload, timeout_sec=_TIMEOUT_SEC)
-
-
-def _seconds(text: str) -> float:
-    return datetime.fromisoformat(text).timestamp()
 
 
 def _limit(value: Any) -> int | None:

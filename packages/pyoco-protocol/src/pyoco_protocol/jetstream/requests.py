@@ -1,4 +1,4 @@
-"""One request to JetStream, and the three ways it can end."""
+"""Requests to JetStream and their three outcomes: answered, failed, unknown."""
 
 import json
 import logging
@@ -12,21 +12,21 @@ from pyoco_protocol.problems import BrokerPermissionError, BrokerUnavailableErro
 
 _log = logging.getLogger(__name__)
 
-# Longer than a leader election of a small cluster usually takes to be noticed, shorter than
-# what a person waits for an answer.
+# Longer than a leader election in a small cluster usually takes, and still acceptable for a
+# person who waits for the response.
 REQUEST_TIMEOUT_SEC: Final = 5.0
-_KNOWN_SEC: Final = 2.0
+_CONFIRM_SEC: Final = 2.0
 
 _WRONG_LAST_SEQUENCE: Final = frozenset({10071, 10164})
 _NO_STREAM: Final = 10059
 
 
 class UnknownOutcomeError(BrokerUnavailableError):
-    """No answer came in time: the request may have been carried out, or may be later."""
+    """No answer arrived in time; the request may have been executed, or may be later."""
 
 
 class DeniedError(nats.errors.Error):
-    """The server has said that our user may not publish or subscribe here."""
+    """The server denied publishing or subscribing to a subject."""
 
     def __init__(self, action: str, subject: str, user: str) -> None:
         super().__init__(f"no permission for {action} on {subject} for {user}")
@@ -36,7 +36,7 @@ class DeniedError(nats.errors.Error):
 
 
 class RefusedError(Exception):
-    """JetStream has answered no; nothing was carried out."""
+    """JetStream answered with an error; nothing was executed."""
 
     def __init__(self, code: int, err_code: int, description: str) -> None:
         super().__init__(f"{description} ({err_code})")
@@ -46,12 +46,12 @@ class RefusedError(Exception):
 
     @property
     def is_conflict(self) -> bool:
-        """Whether the subject has moved on since it was read."""
+        """Whether the subject has a newer message than the expected one."""
         return self.err_code in _WRONG_LAST_SEQUENCE
 
     @property
     def is_missing(self) -> bool:
-        """Whether there is no such stream."""
+        """Whether the stream does not exist."""
         return self.err_code == _NO_STREAM
 
 
@@ -65,13 +65,13 @@ async def ask(
 ) -> dict[str, Any]:
     """Return JetStream's answer to a request.
 
-    Raises RefusedError for an answer that says no, BrokerUnavailableError where the request
-    surely was not carried out (BrokerPermissionError where we may not ask for it at all), and
-    UnknownOutcomeError where nobody can tell.
+    Raises RefusedError if the answer is an error, BrokerUnavailableError if the request was
+    certainly not executed (BrokerPermissionError if the NATS user lacks the permission), and
+    UnknownOutcomeError if the request may have been executed.
     """
     if not client.is_connected:
-        # The client would keep the request and send it after the outage, long after
-        # whoever asked was told that it failed.
+        # The library would buffer the request and send it after the outage, long after the
+        # caller was told that it failed.
         raise BrokerUnavailableError("not connected to the broker")
     try:
         reply = await client.request(
@@ -80,7 +80,7 @@ async def ask(
     except DeniedError as error:
         raise BrokerPermissionError(error.action, error.subject, error.user) from error
     except nats.errors.NoRespondersError as error:
-        raise BrokerUnavailableError(f"nobody answers on {subject}") from error
+        raise BrokerUnavailableError(f"no responder on {subject}") from error
     except (TimeoutError, nats.errors.TimeoutError) as error:
         raise UnknownOutcomeError(f"no answer on {subject} in {timeout_sec:g} s") from error
     except nats.errors.MaxPayloadError as error:
@@ -88,7 +88,7 @@ async def ask(
     except (nats.errors.ConnectionClosedError, nats.errors.OutboundBufferLimitError) as error:
         raise BrokerUnavailableError("the connection to the broker is closed") from error
     except (nats.errors.Error, OSError) as error:
-        raise UnknownOutcomeError(f"the request on {subject} was cut off") from error
+        raise UnknownOutcomeError(f"the request on {subject} was interrupted") from error
     answer: dict[str, Any] = json.loads(reply.data)
     if (refusal := answer.get("error")) is not None:
         raise RefusedError(
@@ -99,17 +99,17 @@ async def ask(
     return answer
 
 
-async def until_known(client: Client) -> None:
-    """Return when the server knows of our subscriptions: until then others speak to nobody.
+async def confirm_subscriptions(client: Client) -> None:
+    """Wait until the server has registered all subscriptions of this client.
 
-    Not by `client.flush`: where its caller gives up, or the server is late, the answer that
-    comes after that ends the reading of the connection, for all who use it.
+    `client.flush` is not used: if its caller is cancelled or the server answers late, the late
+    answer stops the library's read loop and breaks the connection for all users.
     """
     try:
-        await client.request(client.new_inbox(), timeout=_KNOWN_SEC)
+        await client.request(client.new_inbox(), timeout=_CONFIRM_SEC)
     except (nats.errors.NoRespondersError, DeniedError):
-        # What we hoped for: the server has come this far.
+        # The expected answer: the server has processed everything sent before.
         return
     except (nats.errors.Error, TimeoutError, OSError) as error:
-        # They are told again with the next connect.
+        # The library subscribes again with the next connect.
         _log.debug("subscriptions not confirmed", extra={"reason": str(error)})

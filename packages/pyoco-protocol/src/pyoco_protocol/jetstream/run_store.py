@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
+from pyoco_protocol.jetstream.batch_read import read_many
 from pyoco_protocol.jetstream.bucket import Bucket, ConflictError, Revision
 from pyoco_protocol.jetstream.connection import Broker
-from pyoco_protocol.jetstream.many_values import read_many
 from pyoco_protocol.problems import SnapshotUnreadableError
 from pyoco_protocol.runs.snapshot import RunSnapshot
 from pyoco_protocol.subjects import Names

@@ -1,1 +1,1 @@
-"""Structured logging for all processes."""
+"""Structured process logs: one record is one line."""

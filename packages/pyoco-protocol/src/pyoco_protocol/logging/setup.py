@@ -1,4 +1,4 @@
-"""JSON lines on stdout: one record is one line, and logging never breaks what it tells of."""
+"""Process logs on stdout, one line per record. Logging never raises into its caller."""
 
 import errno
 import logging
@@ -6,18 +6,18 @@ import os
 import sys
 from typing import Final, TextIO
 
-from pyoco_protocol.logging.records import error_fields, escaped, fields_of, json_line, text_line
+from pyoco_protocol.logging.formatting import error_fields, escaped, fields_of, json_line, text_line
 from pyoco_protocol.problems import LoggingSetupError
 from pyoco_protocol.settings import LogSettings
 
 __all__ = ["LineHandler", "configure_logging", "error_fields"]
 
-# The server library brings handlers of its own, which would print each line a second time.
+# uvicorn adds its own handlers, which would print each line twice.
 _SERVER_LOGGERS: Final = ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi")
 
 
 class LineHandler(logging.Handler):
-    """Writes each record as one line; trouble with that is told on stderr, once."""
+    """Writes each record as one line; reports the first failure on stderr."""
 
     def __init__(self, stream: TextIO | None, *, service: str, settings: LogSettings) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class LineHandler(logging.Handler):
         self._has_complained = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write the record; whatever goes wrong, the caller does not hear of it."""
+        """Write the record; never raise."""
         try:
             fields = fields_of(
                 record,
@@ -43,16 +43,16 @@ class LineHandler(logging.Handler):
                 self._complain(str(fields["log_error"]))
             self._write(line)
         except RecursionError:
-            # No stack is left even to complain. The caller is about to hear of that anyway.
+            # The stack is too full to report this. The caller fails with the same error anyway.
             return
-        except Exception as error:  # noqa: BLE001 - a log line may be lost, its caller may not
+        except Exception as error:  # noqa: BLE001 - a failed log line must not fail its caller
             self._complain(f"{type(error).__name__}: {error}")
 
     def _write(self, line: str) -> None:
         if self._stream is None:
             raise OSError(errno.EBADF, "there is no stdout")
         try:
-            # One call for the whole line, so that lines of several processes do not mix.
+            # One write per line, so that lines of several processes do not mix.
             self._stream.write(line + "\n")
             self._stream.flush()
         except BrokenPipeError:
@@ -60,10 +60,10 @@ class LineHandler(logging.Handler):
             raise
 
     def _abandon_stream(self) -> None:
-        """Let what is still buffered go nowhere.
+        """Redirect the stream to the null device.
 
-        The reader is gone for good. Python would try to flush once more at exit, fail, and
-        end the process with a status of its own.
+        The reader of the pipe is gone. Python would flush the buffer at exit, fail, and change
+        the exit status of the process.
         """
         if self._stream is None:
             return
@@ -81,20 +81,20 @@ class LineHandler(logging.Handler):
             error = LoggingSetupError(cause)
             ids = f"{error.entry.err_id} {error.entry.msg_id}"
             line = escaped(f"{ids} {error.message()}: {error}. {error.hint()}")
-            # stderr, of whatever encoding, replaces what it cannot write.
+            # stderr replaces characters that its encoding does not have.
             sys.stderr.write(line + "\n")
             sys.stderr.flush()
-        except Exception:  # noqa: BLE001 - nobody is left to be told
+        except Exception:  # noqa: BLE001 - there is no other place to report it
             return
 
 
 def configure_logging(
     service: str, settings: LogSettings, *, stream: TextIO | None = None
 ) -> LineHandler:
-    """Send all logging and all warnings of this process through one handler; return it.
+    """Send all log records and warnings of this process to one handler; return it.
 
-    Calling it again replaces the handler. Call it before uvicorn is configured, and configure
-    uvicorn with `log_config=None`, or it puts its own handlers back.
+    A second call replaces the handler. Call it before uvicorn is configured, and configure
+    uvicorn with `log_config=None`; otherwise uvicorn adds its own handlers again.
     """
     handler = LineHandler(
         sys.stdout if stream is None else stream, service=service, settings=settings

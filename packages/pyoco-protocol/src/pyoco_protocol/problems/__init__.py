@@ -1,4 +1,4 @@
-"""The failures of the product: each has its ids, its words and its status."""
+"""The errors of the product, each with its ids, its texts and its HTTP status."""
 
 from pyoco_protocol.problems.api_keys import (
     ApiKeyNotFoundError,
@@ -7,24 +7,15 @@ from pyoco_protocol.problems.api_keys import (
 from pyoco_protocol.problems.base import (
     PyocoError,
 )
-from pyoco_protocol.problems.bodies import (
-    Problem,
-    language_from_accept,
-)
 from pyoco_protocol.problems.catalogue import CATALOGUE
-from pyoco_protocol.problems.entries import (
+from pyoco_protocol.problems.catalogue_entry import (
     CatalogueEntry,
     Language,
     Texts,
 )
-from pyoco_protocol.problems.http_limits import (
-    ContentEncodingError,
-    ForeignOriginError,
-    HeadersTooLargeError,
-    HostNotAllowedError,
-    HostUnclearError,
-    RequestTimedOutError,
-    SlowRequestError,
+from pyoco_protocol.problems.problem_body import (
+    Problem,
+    language_from_accept,
 )
 from pyoco_protocol.problems.processes import (
     BrokerLockHeldError,
@@ -41,6 +32,15 @@ from pyoco_protocol.problems.processes import (
     SettingProblem,
     SettingsError,
     WorkerIdTakenError,
+)
+from pyoco_protocol.problems.request_checks import (
+    ContentEncodingError,
+    ForeignOriginError,
+    HeadersTooLargeError,
+    HostNotAllowedError,
+    HostUnclearError,
+    RequestTimedOutError,
+    SlowRequestError,
 )
 from pyoco_protocol.problems.requests import (
     ApiKeyInvalidError,

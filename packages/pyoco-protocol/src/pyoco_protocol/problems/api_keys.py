@@ -1,4 +1,4 @@
-"""What keeps an operator from changing an API key."""
+"""Errors of the API key administration."""
 
 from http import HTTPStatus
 
@@ -18,7 +18,7 @@ class ApiKeyNotFoundError(PyocoError):
 
 
 class ApiKeyUnchangeableError(PyocoError):
-    """An API key is in no state to be changed so."""
+    """The state of an API key does not allow the change."""
 
     entry = CATALOGUE["ERR-PYOCO-0134"]
     status = HTTPStatus.CONFLICT

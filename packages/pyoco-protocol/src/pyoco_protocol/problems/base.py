@@ -1,4 +1,4 @@
-"""The base of every named failure, and of those that come in several kinds."""
+"""Base classes of all errors in the catalogue."""
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
@@ -6,16 +6,16 @@ from typing import ClassVar
 
 from pydantic import JsonValue
 
-from pyoco_protocol.problems.entries import CatalogueEntry, Language, Texts
+from pyoco_protocol.problems.catalogue_entry import CatalogueEntry, Language, Texts
 
-# Where a value stands (`params.n`, `limit`) and what is wrong with it.
+# Pairs of a location (`params.n`, `limit`) and a description of the fault there.
 Faults = Sequence[tuple[str, str]]
 
 
 class PyocoError(Exception):
-    """A failure with a name; each subclass is one meaning and carries its values.
+    """Base of all errors. Each subclass has one catalogue entry and one HTTP status.
 
-    `detail` says what happened this time, in English. `extra` goes into the body beside it.
+    `detail` describes this occurrence in English. `extra` adds fields to the response body.
     """
 
     entry: ClassVar[CatalogueEntry]
@@ -36,16 +36,16 @@ class PyocoError(Exception):
         self._hint = hint
 
     def message(self, language: Language = "en") -> str:
-        """What went wrong, as the catalogue words it."""
+        """Return the message of the catalogue entry."""
         return self.entry.message[language]
 
     def hint(self, language: Language = "en") -> str:
-        """What to do next: this failure's own words where it has some, else the catalogue's."""
+        """Return the hint of this error, or that of the catalogue entry."""
         return (self._hint or self.entry.hint)[language]
 
 
 class FaultyInputError(PyocoError):
-    """Input with one or more faults, all told at once."""
+    """Invalid input; lists all faults."""
 
     status = HTTPStatus.UNPROCESSABLE_ENTITY
 
@@ -58,7 +58,7 @@ class FaultyInputError(PyocoError):
 
 
 class TooLargeError(PyocoError):
-    """Something above its size limit; its size is not known when reading stopped at the limit."""
+    """Input above its size limit. The size is unknown if reading stopped at the limit."""
 
     status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
     what: ClassVar[str]

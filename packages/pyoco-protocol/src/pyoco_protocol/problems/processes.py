@@ -1,4 +1,4 @@
-"""What keeps a process from starting or from doing its work."""
+"""Errors that stop a process from starting or from working."""
 
 from collections.abc import Sequence
 from http import HTTPStatus
@@ -9,7 +9,7 @@ from pyoco_protocol.problems.catalogue import CATALOGUE
 
 
 class SettingProblem(NamedTuple):
-    """One bad setting: which variable, what is wrong with it, and a value that would do."""
+    """An invalid setting: the variable, the fault, and an example of a valid value."""
 
     variable: str
     what: str
@@ -20,7 +20,7 @@ class SettingProblem(NamedTuple):
 
 
 class SettingsError(PyocoError):
-    """The environment holds settings we cannot start with; all of them are told at once."""
+    """The environment contains invalid settings; lists all of them."""
 
     entry = CATALOGUE["ERR-PYOCO-0108"]
 
@@ -30,7 +30,7 @@ class SettingsError(PyocoError):
 
 
 class CliUsageError(PyocoError):
-    """A command was called in a way it does not understand."""
+    """A command has invalid arguments."""
 
     entry = CATALOGUE["ERR-PYOCO-0018"]
 
@@ -60,7 +60,7 @@ class GatewayUnreachableError(PyocoError):
 
 
 class BrokerUnavailableError(PyocoError):
-    """NATS cannot be reached or is not ready; what was asked for was not done."""
+    """NATS cannot be reached or is not ready. The operation was not executed."""
 
     entry = CATALOGUE["ERR-PYOCO-0003"]
     status = HTTPStatus.SERVICE_UNAVAILABLE
@@ -71,39 +71,39 @@ class BrokerUnavailableError(PyocoError):
 
 
 class BrokerPermissionError(BrokerUnavailableError):
-    """NATS does not let our user do this; it was not done.
+    """The NATS user lacks a permission. The operation was not executed.
 
-    Who we are and what we wanted is for the log: whoever called us over HTTP reads `detail`.
+    User and subject appear only in the log, not in `detail`, which HTTP callers receive.
     """
 
     entry = CATALOGUE["ERR-PYOCO-0140"]
 
     def __init__(self, action: str, subject: str, user: str) -> None:
-        super().__init__("the broker does not permit this to the gateway or worker")
+        super().__init__("the broker denied an operation to the gateway or worker")
         self.action = action
         self.subject = subject
         self.user = user
 
     def __str__(self) -> str:
-        return f"the broker does not permit {self.action} on {self.subject} to {self.user}"
+        return f"the broker denied {self.action} on {self.subject} to {self.user}"
 
 
 class BrokerLoginError(BrokerUnavailableError):
-    """NATS does not let us in."""
+    """NATS refused the login."""
 
     entry = CATALOGUE["ERR-PYOCO-0142"]
 
-    def __init__(self, user: str, said: str) -> None:
+    def __init__(self, user: str, reason: str) -> None:
         super().__init__("the broker refused the credentials")
         self.user = user
-        self.said = said
+        self.reason = reason
 
     def __str__(self) -> str:
-        return f"the broker refused the credentials of {self.user}: {self.said}"
+        return f"the broker refused the credentials of {self.user}: {self.reason}"
 
 
 class BrokerTlsError(BrokerUnavailableError):
-    """There is no connection to NATS that nobody can listen to, and we insist on one."""
+    """The settings require TLS, and no trusted TLS connection to NATS could be made."""
 
     entry = CATALOGUE["ERR-PYOCO-0143"]
 
@@ -112,19 +112,19 @@ class BrokerTlsError(BrokerUnavailableError):
 
 
 class BrokerTooOldError(PyocoError):
-    """The NATS server lacks what we need."""
+    """The JetStream API level of the NATS server is too low."""
 
     entry = CATALOGUE["ERR-PYOCO-0109"]
     status = HTTPStatus.SERVICE_UNAVAILABLE
 
     def __init__(self, server: str, api_level: int, required: int) -> None:
         super().__init__(
-            f"nats-server {server} has JetStream API level {api_level}; {required} is needed"
+            f"nats-server {server} has JetStream API level {api_level}; {required} is required"
         )
 
 
 class EmbeddedBrokerError(PyocoError):
-    """Our own nats-server did not come up."""
+    """The embedded nats-server did not start."""
 
     entry = CATALOGUE["ERR-PYOCO-0112"]
 
@@ -133,7 +133,7 @@ class EmbeddedBrokerError(PyocoError):
 
 
 class PortBusyError(PyocoError):
-    """Another process listens on the port we were given."""
+    """Another process listens on the configured port."""
 
     entry = CATALOGUE["ERR-PYOCO-0112"]
 
@@ -141,7 +141,7 @@ class PortBusyError(PyocoError):
         super().__init__(
             f"port {port} is in use",
             hint={
-                "en": f"Choose another port with {flag}, or stop what listens on {port}.",
+                "en": f"Choose another port with {flag}, or stop the process on port {port}.",
                 "ja": f"{flag}で別のポートを指定するか、"
                 f"ポート{port}を使用中のプロセスを停止してください。",
             },
@@ -150,17 +150,17 @@ class PortBusyError(PyocoError):
 
 
 class WorkerIdTakenError(PyocoError):
-    """Another live worker goes by the id that this one was given."""
+    """Another live worker has the same worker id."""
 
     entry = CATALOGUE["ERR-PYOCO-0117"]
 
     def __init__(self, worker_id: str, instance_id: str) -> None:
-        super().__init__(f"worker {worker_id} is alive as instance {instance_id}")
+        super().__init__(f"worker {worker_id} is already running as instance {instance_id}")
         self.worker_id = worker_id
 
 
 class BrokerLockHeldError(PyocoError):
-    """Another broker works on the same data directory."""
+    """Another broker uses the same data directory."""
 
     entry = CATALOGUE["ERR-PYOCO-0112"]
 

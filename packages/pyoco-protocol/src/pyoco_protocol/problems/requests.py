@@ -1,4 +1,4 @@
-"""What a caller of the HTTP API may meet."""
+"""Errors of the routes of the HTTP API."""
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
@@ -23,7 +23,7 @@ class ParamsTooLargeError(TooLargeError):
 
 
 class BodyTooLargeError(TooLargeError):
-    """The body of a request is above what its route takes."""
+    """The body of a request is above the limit of its route."""
 
     entry = CATALOGUE["ERR-PYOCO-0101"]
     what = "request body"
@@ -37,7 +37,7 @@ class WorkflowTooLargeError(TooLargeError):
 
 
 class WorkflowRefusedError(PyocoError):
-    """A workflow file has faults; each is told with its place."""
+    """A workflow file is invalid; lists every fault with its location."""
 
     entry = CATALOGUE["ERR-PYOCO-0002"]
     status = HTTPStatus.UNPROCESSABLE_ENTITY
@@ -48,7 +48,7 @@ class WorkflowRefusedError(PyocoError):
 
 
 class WorkflowTextGoneError(PyocoError):
-    """The stored text of a workflow is not there any more, so its run cannot be queued again."""
+    """The stored workflow file is gone, so its run cannot be queued again."""
 
     entry = CATALOGUE["ERR-PYOCO-0125"]
     status = HTTPStatus.CONFLICT
@@ -68,30 +68,32 @@ class WheelTooLargeError(TooLargeError):
 
 
 class ListQueryError(FaultyInputError):
-    """The query of a list cannot be understood."""
+    """The query of a list is invalid."""
 
     entry = CATALOGUE["ERR-PYOCO-0017"]
 
 
 class ListNotReadyError(PyocoError):
-    """The gateway has not read all runs yet; a list now would leave some out."""
+    """The gateway has not read all runs yet, so a list would be incomplete."""
 
     entry = CATALOGUE["ERR-PYOCO-0123"]
     status = HTTPStatus.SERVICE_UNAVAILABLE
 
     def __init__(self, retry_after_sec: int) -> None:
-        super().__init__("not all runs are read yet", extra={"retry_after_sec": retry_after_sec})
+        super().__init__(
+            "the gateway has not read all runs yet", extra={"retry_after_sec": retry_after_sec}
+        )
         self.retry_after_sec = retry_after_sec
 
 
 class WorkersRequestError(FaultyInputError):
-    """The query or body of a workers request cannot be understood."""
+    """The query or body of a workers request is invalid."""
 
     entry = CATALOGUE["ERR-PYOCO-0019"]
 
 
 class UnsupportedContentTypeError(PyocoError):
-    """The body is of a type this route does not read."""
+    """The route does not accept the content type of the body."""
 
     entry = CATALOGUE["ERR-PYOCO-0103"]
     status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
@@ -118,7 +120,7 @@ class ApiKeyMissingError(PyocoError):
 
 
 class ApiKeyInvalidError(PyocoError):
-    """The API key is unknown, wrong or revoked; which of these is nobody's business."""
+    """The API key is unknown, wrong or revoked. The response does not say which."""
 
     entry = CATALOGUE["ERR-PYOCO-0015"]
     status = HTTPStatus.FORBIDDEN
@@ -128,17 +130,17 @@ class ApiKeyInvalidError(PyocoError):
 
 
 class ScopeMissingError(PyocoError):
-    """The API key is good, but not for this."""
+    """The API key is valid but lacks the required scope."""
 
     entry = CATALOGUE["ERR-PYOCO-0130"]
     status = HTTPStatus.FORBIDDEN
 
     def __init__(self, scope: str) -> None:
-        super().__init__(f"this needs a key with the scope {scope}")
+        super().__init__(f"this request requires a key with the scope {scope}")
 
 
 class TooManyRequestsError(PyocoError):
-    """The caller is over its rate."""
+    """The caller exceeds its rate limit."""
 
     entry = CATALOGUE["ERR-PYOCO-0104"]
     status = HTTPStatus.TOO_MANY_REQUESTS
@@ -151,20 +153,20 @@ class TooManyRequestsError(PyocoError):
 
 
 class IdempotencyKeyReusedError(PyocoError):
-    """An idempotency key came again with another request."""
+    """An idempotency key was used again with another request."""
 
     entry = CATALOGUE["ERR-PYOCO-0102"]
     status = HTTPStatus.CONFLICT
 
     def __init__(self, run_id: str) -> None:
         super().__init__(
-            f"the idempotency key stands for run {run_id}, submitted with another body",
+            f"the idempotency key belongs to run {run_id}, submitted with another body",
             extra={"run_id": run_id},
         )
 
 
 class RunNotFoundError(PyocoError):
-    """No run has this id, or the caller may not see it."""
+    """No run has this id, or it belongs to another tenant."""
 
     entry = CATALOGUE["ERR-PYOCO-0005"]
     status = HTTPStatus.NOT_FOUND
@@ -196,7 +198,7 @@ class WheelNotFoundError(PyocoError):
 
 
 class WheelVersionError(PyocoError):
-    """A wheel is not newer than what is there already."""
+    """A wheel is not newer than the latest uploaded version."""
 
     entry = CATALOGUE["ERR-PYOCO-0022"]
     status = HTTPStatus.CONFLICT
@@ -216,7 +218,7 @@ class DeadLetterNotFoundError(PyocoError):
 
 
 class RunNotOverError(PyocoError):
-    """What was asked for can be done with runs that have ended, and this one has not."""
+    """The operation requires a terminal run, and this run has not ended."""
 
     entry = CATALOGUE["ERR-PYOCO-0118"]
     status = HTTPStatus.CONFLICT
@@ -227,7 +229,7 @@ class RunNotOverError(PyocoError):
 
 
 class NotRedrivableError(PyocoError):
-    """Nothing can be run again from this dead letter, or nothing should be."""
+    """The run of this dead letter cannot or must not be submitted again."""
 
     entry = CATALOGUE["ERR-PYOCO-0120"]
     status = HTTPStatus.CONFLICT
@@ -237,40 +239,41 @@ class NotRedrivableError(PyocoError):
 
 
 class RouteNotFoundError(PyocoError):
-    """The gateway has nothing at this path."""
+    """The gateway has no route for this path."""
 
     entry = CATALOGUE["ERR-PYOCO-0110"]
     status = HTTPStatus.NOT_FOUND
 
     def __init__(self, path: str) -> None:
-        super().__init__(f"nothing at {path}")
+        super().__init__(f"{path} does not exist")
 
 
 class MethodNotAllowedError(PyocoError):
-    """The path exists and does not take this method."""
+    """The path exists but does not allow this method."""
 
     entry = CATALOGUE["ERR-PYOCO-0111"]
     status = HTTPStatus.METHOD_NOT_ALLOWED
 
     def __init__(self, method: str, path: str) -> None:
-        super().__init__(f"{path} does not take {method}")
+        super().__init__(f"{path} does not allow {method}")
 
 
 class SubmitOutcomeUnknownError(PyocoError):
-    """The broker did not answer in time, so the run may be accepted or not."""
+    """The broker did not answer in time, so the run may or may not be accepted."""
 
     entry = CATALOGUE["ERR-PYOCO-0107"]
     status = HTTPStatus.SERVICE_UNAVAILABLE
 
     def __init__(self, run_id: str) -> None:
         super().__init__(
-            f"no answer from the broker; run {run_id} may run or may not", extra={"run_id": run_id}
+            f"no answer from the broker; run {run_id} may or may not be executed",
+            extra={"run_id": run_id},
         )
         self.run_id = run_id
 
 
 class InternalError(PyocoError):
-    """Something nobody foresaw; the log has it under the same id, the answer shows no more."""
+    """An unexpected exception. The response has only the id under which the log has the details."""
 
     entry = CATALOGUE["ERR-PYOCO-0106"]
 

@@ -1,11 +1,11 @@
-"""What may befall a run, its job and its records."""
+"""Errors of runs, their jobs and their records."""
 
 from pyoco_protocol.problems.base import FaultyInputError, PyocoError
 from pyoco_protocol.problems.catalogue import CATALOGUE
 
 
 class FlowNotFoundError(PyocoError):
-    """The worker that took the run has no such flow."""
+    """The worker does not have the flow of the run."""
 
     entry = CATALOGUE["ERR-PYOCO-0006"]
 
@@ -15,7 +15,7 @@ class FlowNotFoundError(PyocoError):
 
 
 class CallableNotAllowedError(PyocoError):
-    """A task of a workflow file calls a function that this worker does not let it call."""
+    """A task of a workflow file calls a function that the worker does not allow."""
 
     entry = CATALOGUE["ERR-PYOCO-0119"]
 
@@ -25,7 +25,7 @@ class CallableNotAllowedError(PyocoError):
 
 
 class ExecutionFailedError(PyocoError):
-    """The flow raised."""
+    """The flow raised an exception."""
 
     entry = CATALOGUE["ERR-PYOCO-0007"]
 
@@ -35,7 +35,7 @@ class ExecutionFailedError(PyocoError):
 
 
 class ChildDiedError(PyocoError):
-    """The process that ran the flow ended before the flow did."""
+    """The child process ended before the flow did."""
 
     entry = CATALOGUE["ERR-PYOCO-0113"]
 
@@ -45,20 +45,20 @@ class ChildDiedError(PyocoError):
 
 
 class AttemptsExhaustedError(PyocoError):
-    """A run was begun as often as it may be, and never came to an end."""
+    """A run was started as often as allowed, and no attempt ended."""
 
     entry = CATALOGUE["ERR-PYOCO-0116"]
 
     def __init__(self, run_id: str, attempts: int) -> None:
         super().__init__(
-            f"given up after {attempts} attempts, none of which came to an end",
+            f"stopped after {attempts} attempts, none of which ended",
             extra={"run_id": run_id},
         )
         self.run_id = run_id
 
 
 class RunTimedOutError(PyocoError):
-    """A run took longer than it may."""
+    """A run exceeded its time limit."""
 
     entry = CATALOGUE["ERR-PYOCO-0114"]
 
@@ -71,7 +71,7 @@ class RunTimedOutError(PyocoError):
 
 
 class CancelTimeoutError(PyocoError):
-    """A cancelled run did not stop by itself within the grace period."""
+    """A cancelled run did not stop within the grace period."""
 
     entry = CATALOGUE["ERR-PYOCO-0021"]
 
@@ -84,13 +84,13 @@ class CancelTimeoutError(PyocoError):
 
 
 class InvalidJobError(FaultyInputError):
-    """A message on a work subject is no job."""
+    """A message on a work subject is not a valid job."""
 
     entry = CATALOGUE["ERR-PYOCO-0012"]
 
 
 class JobSignatureError(InvalidJobError):
-    """A job that nobody who has our key has signed, or that was changed since."""
+    """The signature of a job is missing or does not match."""
 
     entry = CATALOGUE["ERR-PYOCO-0141"]
 
@@ -112,24 +112,26 @@ class DlqPublishError(PyocoError):
 
 
 class TerminalWriteError(PyocoError):
-    """A run has ended and its end could not be stored yet."""
+    """The terminal state of a run could not be stored yet."""
 
     entry = CATALOGUE["ERR-PYOCO-0008"]
 
     def __init__(self, run_id: str, cause: str) -> None:
         super().__init__(
-            f"the end of run {run_id} is not stored: {cause}", extra={"run_id": run_id}
+            f"the terminal state of run {run_id} is not stored: {cause}", extra={"run_id": run_id}
         )
         self.run_id = run_id
 
 
 class InProgressError(PyocoError):
-    """The queue could not be told that a run goes on."""
+    """The in_progress acknowledgement of a job could not be sent."""
 
     entry = CATALOGUE["ERR-PYOCO-0009"]
 
     def __init__(self, run_id: str, cause: str) -> None:
-        super().__init__(f"no in_progress for run {run_id}: {cause}", extra={"run_id": run_id})
+        super().__init__(
+            f"in_progress not sent for run {run_id}: {cause}", extra={"run_id": run_id}
+        )
         self.run_id = run_id
 
 
@@ -147,7 +149,7 @@ class SnapshotTooLargeError(PyocoError):
 
 
 class SnapshotUnreadableError(PyocoError):
-    """What is stored for a run is no snapshot."""
+    """The stored record of a run is not a valid snapshot."""
 
     entry = CATALOGUE["ERR-PYOCO-0115"]
 
@@ -157,7 +159,7 @@ class SnapshotUnreadableError(PyocoError):
 
 
 class OrphanRunError(PyocoError):
-    """A run whose publish failed could not be removed again."""
+    """The job of a run could not be published, and its record could not be deleted."""
 
     entry = CATALOGUE["ERR-PYOCO-0004"]
 
@@ -167,7 +169,7 @@ class OrphanRunError(PyocoError):
 
 
 class WheelSyncError(PyocoError):
-    """A worker could not fetch, keep or install wheels."""
+    """A worker could not download, store or install wheels."""
 
     entry = CATALOGUE["ERR-PYOCO-0024"]
 

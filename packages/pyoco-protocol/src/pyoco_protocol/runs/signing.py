@@ -1,7 +1,7 @@
-"""How a worker knows that a job comes from a gateway, and is as it was when it left it.
+"""Signatures that prove to a worker that a gateway published a job, unchanged.
 
-A signature covers the subject and the whole body, and with it the id of the run. It says nothing
-of how often a job is delivered: an old job that comes again finds its run over, and is dropped.
+A signature covers the subject and the whole body, which includes the run id. It does not prevent
+replays: a worker drops an old job that is delivered again, because its run is terminal.
 """
 
 import hashlib
@@ -19,12 +19,12 @@ _KEY_ID_CHARS: Final = 12
 
 @dataclass(frozen=True, slots=True, repr=False)
 class JobSigner:
-    """Signs jobs with the first of its keys."""
+    """Signs jobs with its first key."""
 
     keys: Sequence[str]
 
     def headers(self, subject: str, job: bytes, *, now: float) -> dict[str, str]:
-        """Return what travels beside a job; nothing where there is no key."""
+        """Return the signature header of a job; empty without keys."""
         if not self.keys:
             return {}
         key, issued_at = self.keys[0], f"{now:.3f}"
@@ -32,15 +32,15 @@ class JobSigner:
         return {SIGNATURE_HEADER: " ".join((_VERSION, key_id(key), issued_at, mac))}
 
     def seal(self, job: bytes) -> str | None:
-        """Return what rests with a run that was taken in; nothing where there is no key.
+        """Return the seal to store in the record of an accepted run; None without keys.
 
-        Workers write the records of runs. By this a gateway knows that the job it makes from one
-        is the job that was accepted, before it signs it.
+        Workers can write run records. Before a gateway signs a job that it rebuilt from a record,
+        it checks the seal to be sure that the job is the accepted one.
         """
         return f"{key_id(self.keys[0])} {_seal(self.keys[0], job)}" if self.keys else None
 
     def require_seal(self, job: bytes, given: str | None) -> None:
-        """Raise JobSignatureError unless one of the keys has sealed this job, or there is none."""
+        """Raise JobSignatureError if keys are set and none of them made this seal for the job."""
         if not self.keys:
             return
         if given is None:
@@ -55,12 +55,12 @@ class JobSigner:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class JobVerifier:
-    """Knows jobs that were signed with one of its keys; without keys, it trusts them all."""
+    """Accepts jobs signed with one of its keys; without keys, accepts every job."""
 
     keys: Sequence[str]
 
     def verify(self, subject: str, headers: Mapping[str, str], job: bytes) -> None:
-        """Raise JobSignatureError unless the job was signed for this subject, as it is."""
+        """Raise JobSignatureError unless the signature matches this job and subject."""
         if not self.keys:
             return
         text = headers.get(SIGNATURE_HEADER)
@@ -68,10 +68,10 @@ class JobVerifier:
             raise JobSignatureError("is missing")
         version, named, issued_at, given = _parts(text)
         if version != _VERSION:
-            raise JobSignatureError("is of a kind that is not known here")
+            raise JobSignatureError("has an unknown version")
         key = next((key for key in self.keys if key_id(key) == named), None)
         if key is None:
-            raise JobSignatureError("is of a key that is not known here")
+            raise JobSignatureError("was made with an unknown key")
         if not hmac.compare_digest(
             _mac(key, subject, issued_at, job).encode(), given.encode(errors="replace")
         ):
@@ -79,7 +79,7 @@ class JobVerifier:
 
 
 def key_id(key: str) -> str:
-    """Return by what a key is named where it was used; the key cannot be found from it."""
+    """Return the public id of a key; it does not reveal the key."""
     return hmac.digest(key.encode(), b"pyoco job signing key", hashlib.sha256).hex()[:_KEY_ID_CHARS]
 
 
@@ -91,11 +91,11 @@ def _parts(text: str) -> tuple[str, str, str, str]:
 
 
 def _seal(key: str, job: bytes) -> str:
-    # Not to be taken for the signature of a job, which begins otherwise.
+    # The prefix differs from that of a signature, so neither can be used as the other.
     return hmac.digest(key.encode(), b"pyoco run v1\n" + job, hashlib.sha256).hex()
 
 
 def _mac(key: str, subject: str, issued_at: str, job: bytes) -> str:
-    # A subject holds no white space, so that what is signed can be read in one way only.
-    said = f"pyoco job {_VERSION}\n{subject}\n{issued_at}\n".encode(errors="replace") + job
-    return hmac.digest(key.encode(), said, hashlib.sha256).hex()
+    # A subject has no white space, so the signed text has only one reading.
+    signed = f"pyoco job {_VERSION}\n{subject}\n{issued_at}\n".encode(errors="replace") + job
+    return hmac.digest(key.encode(), signed, hashlib.sha256).hex()

@@ -1,12 +1,11 @@
-"""What a process takes from its environment, checked before anything starts."""
+"""Settings from environment variables, validated when a process starts."""
 
 from pyoco_protocol.problems import SettingsError
 from pyoco_protocol.settings.base import PyocoSettings
-from pyoco_protocol.settings.broker import (
-    BrokerSettings,
-    JobSigningSettings,
-    QueueSetupSettings,
-)
+from pyoco_protocol.settings.broker import BrokerSettings, JobSigningSettings, QueueSetupSettings
+from pyoco_protocol.settings.caller_limits import RateSettings, WatchSettings
+from pyoco_protocol.settings.dashboard import DashboardSettings
+from pyoco_protocol.settings.env_file import DotenvSettings
 from pyoco_protocol.settings.environment import (
     SettingDoc,
     UnknownVariable,
@@ -16,23 +15,18 @@ from pyoco_protocol.settings.environment import (
     settings_notes,
     unknown_variables,
 )
-from pyoco_protocol.settings.groups import (
-    GROUPS,
-    ConsumerSettings,
-    DashboardSettings,
-    DlqSettings,
-    DotenvSettings,
-    HeartbeatSettings,
-    HttpAuthSettings,
-    LogSettings,
-    SnapshotSettings,
-    TopologySettings,
-    WatchSettings,
-    WheelSettings,
-    WorkerSettings,
-)
+from pyoco_protocol.settings.groups import GROUPS
+from pyoco_protocol.settings.http_auth import HttpAuthSettings
 from pyoco_protocol.settings.http_server import HttpServerSettings
-from pyoco_protocol.settings.rates import RateSettings
+from pyoco_protocol.settings.process_log import LogSettings
+from pyoco_protocol.settings.runs import (
+    ConsumerSettings,
+    DlqSettings,
+    HeartbeatSettings,
+    SnapshotSettings,
+)
+from pyoco_protocol.settings.topology import TopologySettings
+from pyoco_protocol.settings.worker import WheelSettings, WorkerSettings
 
 __all__ = [
     "GROUPS",

@@ -1,4 +1,4 @@
-"""What all groups of settings have in common."""
+"""Base class of all groups of settings."""
 
 from typing import Any, Final
 
@@ -8,8 +8,8 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 PREFIX: Final = "PYOCO_"
 
 
-class RuleBrokenError(ValueError):
-    """Two settings that are fine alone do not go together; `variable` is the one to change."""
+class SettingRuleError(ValueError):
+    """A setting violates a rule or conflicts with another one. `variable` is the one to change."""
 
     def __init__(self, variable: str, what: str, example: str) -> None:
         super().__init__(what)
@@ -18,7 +18,7 @@ class RuleBrokenError(ValueError):
 
 
 class PyocoSettings(BaseSettings):
-    """Base of all groups. Building one takes defaults and arguments: only `load_settings` reads."""
+    """Base of all groups. The constructor does not read the environment; `load_settings` does."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX, frozen=True, extra="forbid", hide_input_in_errors=True
@@ -33,10 +33,10 @@ class PyocoSettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Leave out the environment, which would otherwise be read behind the caller's back."""
+        """Use constructor arguments only; pydantic would read the environment by default."""
         return (init_settings,)
 
 
 def setting(default: Any, meaning: str, example: str, *, secret: bool = False) -> Any:
-    """Return a field with its meaning and an example; a secret one is never shown."""
+    """Return a field with its description and an example. A secret value is never shown."""
     return Field(default=default, description=meaning, examples=[example], repr=not secret)

@@ -1,4 +1,4 @@
-"""Where NATS is, who we are there, and how far each side may trust the other."""
+"""Connection to NATS, queue setup and signing of jobs."""
 
 import importlib.util
 import ssl
@@ -8,7 +8,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import AfterValidator, SecretStr, model_validator
 
-from pyoco_protocol.settings.base import PREFIX, PyocoSettings, RuleBrokenError, setting
+from pyoco_protocol.settings.base import PREFIX, PyocoSettings, SettingRuleError, setting
 from pyoco_protocol.settings.values import (
     Boolean,
     NatsUrls,
@@ -36,39 +36,39 @@ ReadableFile = Annotated[PathValue, AfterValidator(_readable)]
 
 
 class BrokerSettings(PyocoSettings):
-    """Where NATS is, and who we are there."""
+    """Address of NATS, credentials and TLS."""
 
     nats_url: NatsUrls = setting(
         "nats://127.0.0.1:4222",
-        "Address of NATS; several are separated by commas. May hold user:password@. "
-        "`tls://` insists on TLS.",
+        "Address of NATS; several are separated by commas. May contain user:password@. "
+        "`tls://` requires TLS.",
         "nats://broker.example:4222",
         secret=True,
     )
-    nats_user: str | None = setting(None, "User at NATS; goes with a password.", "pyoco-gateway")
+    nats_user: str | None = setting(None, "NATS user; requires a password.", "pyoco-gateway")
     nats_password: SecretStr | None = setting(
-        None, "Password of that user.", "a-long-random-secret", secret=True
+        None, "Password of the NATS user.", "a-long-random-secret", secret=True
     )
     nats_creds: ReadableFile | None = setting(
         None,
-        "File with a user's JWT and seed, in place of user and password.",
+        "File with a user's JWT and seed, instead of user and password.",
         "/etc/pyoco/me.creds",
     )
     nats_tls_ca: ReadableFile | None = setting(
         None,
-        "Certificates of those who may vouch for the broker; without it, those of the system. "
-        "Naming it insists on TLS.",
+        "CA certificates for the broker's certificate; default: those of the system. "
+        "Setting it requires TLS.",
         "/etc/pyoco/ca.pem",
     )
     nats_tls_cert: ReadableFile | None = setting(
-        None, "Our own certificate, for a broker that asks for one.", "/etc/pyoco/gateway.pem"
+        None, "Client certificate, for a broker that requires one.", "/etc/pyoco/gateway.pem"
     )
     nats_tls_key: ReadableFile | None = setting(
-        None, "Key of that certificate, not encrypted.", "/etc/pyoco/gateway-key.pem"
+        None, "Unencrypted key of the client certificate.", "/etc/pyoco/gateway-key.pem"
     )
     nats_inbox_prefix: SubjectPrefix = setting(
         "_INBOX",
-        "Where answers to us arrive; one of our own keeps other users of the broker from reading "
+        "Subject prefix of replies. With a separate prefix, other users of the broker cannot read "
         "them.",
         "_INBOX_gateway",
     )
@@ -80,31 +80,31 @@ class BrokerSettings(PyocoSettings):
 
     @property
     def user_name(self) -> str:
-        """Who we are at the broker, for logs and messages; never a secret."""
+        """The NATS user, for logs and messages; never a secret."""
         if self.nats_user is not None:
             return self.nats_user
         if self.nats_creds is not None:
             return f"the user of {self.nats_creds.name}"
         parts = urlsplit(split_urls(self.nats_url)[0])
-        # A name alone, without a password, is a token.
-        return (parts.username if parts.password else None) or "nobody in particular"
+        # In a URL, a user without a password is a token.
+        return (parts.username if parts.password else None) or "an anonymous user"
 
     @property
-    def insists_on_tls(self) -> bool:
-        """Whether a broker that does not speak TLS is refused, before it learns who we are."""
+    def requires_tls(self) -> bool:
+        """Whether a broker without TLS is refused before credentials are sent."""
         schemes = {urlsplit(url).scheme for url in split_urls(self.nats_url)}
         return bool(schemes & _TLS_SCHEMES or self.nats_tls_ca or self.nats_tls_cert)
 
     def tls_context(self) -> ssl.SSLContext:
-        """Return whom we trust and what we show; raise RuleBrokenError where a file is no use."""
+        """Return the TLS context; raise SettingRuleError if a certificate file is invalid."""
         ca = self.nats_tls_ca
         context = ssl.create_default_context() if ca is None else self._trusting(ca)
         if self.nats_tls_cert is not None and self.nats_tls_key is not None:
-            self._show(context, self.nats_tls_cert, self.nats_tls_key)
+            self._load_client_certificate(context, self.nats_tls_cert, self.nats_tls_key)
         return context
 
     @model_validator(mode="after")
-    def _login_is_whole(self) -> Self:
+    def _login_is_complete(self) -> Self:
         for one, other in (
             ("nats_user", "nats_password"),
             ("nats_password", "nats_user"),
@@ -112,22 +112,22 @@ class BrokerSettings(PyocoSettings):
             ("nats_tls_key", "nats_tls_cert"),
         ):
             if getattr(self, one) is not None and getattr(self, other) is None:
-                raise self._broken(other, f"is not set and {_variable(one)} is; both go together")
+                raise self._broken(other, f"is not set, but {_variable(one)} requires it")
         in_url = any(urlsplit(url).username for url in split_urls(self.nats_url))
         if self.nats_creds is not None and (in_url or self.nats_user is not None):
-            raise self._broken("nats_creds", "and a user are both given; which one are we?")
+            raise self._broken("nats_creds", "and a user are both set; set only one of them")
         if in_url and self.nats_user is not None:
-            raise self._broken("nats_user", "and a user in PYOCO_NATS_URL are both given")
+            raise self._broken("nats_user", "and a user in PYOCO_NATS_URL are both set")
         return self
 
     @model_validator(mode="after")
-    def _files_can_be_used(self) -> Self:
+    def _files_are_valid(self) -> Self:
         if self.nats_creds is not None:
             if importlib.util.find_spec("nkeys") is None:
-                raise self._broken("nats_creds", "needs the package nkeys, which is not installed")
+                raise self._broken("nats_creds", "requires the package nkeys: it is not installed")
             if _SEED_MARK not in self.nats_creds.read_text(encoding="utf-8", errors="replace"):
-                raise self._broken("nats_creds", "is no file with a user's JWT and seed")
-        if self.insists_on_tls:
+                raise self._broken("nats_creds", "is not a file with a user's JWT and seed")
+        if self.requires_tls:
             self.tls_context()
         return self
 
@@ -135,36 +135,41 @@ class BrokerSettings(PyocoSettings):
         try:
             return ssl.create_default_context(cafile=ca)
         except ssl.SSLError:
-            raise self._broken("nats_tls_ca", "holds no certificate in PEM format") from None
+            raise self._broken("nats_tls_ca", "contains no certificate in PEM format") from None
 
-    def _show(self, context: ssl.SSLContext, cert: Path, key: Path) -> None:
+    def _load_client_certificate(self, context: ssl.SSLContext, cert: Path, key: Path) -> None:
         try:
-            # With a password to try, an encrypted key fails; without, it would ask the terminal.
+            # Without a password, OpenSSL would ask for one on the terminal if the key is
+            # encrypted; with an empty one, loading fails.
             context.load_cert_chain(cert, key, password="")
         except ssl.SSLError as error:
             if error.reason == "KEY_VALUES_MISMATCH":
                 what = "is not the key of the certificate in PYOCO_NATS_TLS_CERT"
             else:
-                what = "and PYOCO_NATS_TLS_CERT are no certificate and open key in PEM format"
+                what = (
+                    "and PYOCO_NATS_TLS_CERT are not an unencrypted key and its certificate in PEM "
+                    "format"
+                )
             raise self._broken("nats_tls_key", what) from None
 
-    def _broken(self, field: str, what: str) -> RuleBrokenError:
+    def _broken(self, field: str, what: str) -> SettingRuleError:
         examples = type(self).model_fields[field].examples or [""]
-        return RuleBrokenError(_variable(field), what, str(examples[0]))
+        return SettingRuleError(_variable(field), what, str(examples[0]))
 
 
 class QueueSetupSettings(PyocoSettings):
-    """Who makes ready what workers need on the broker."""
+    """Which process creates the streams, buckets and queues that workers need."""
 
     worker_tags: TagNames = setting(
         "",
-        "Tags whose queues the gateway makes ready, separated by commas; for workers that may not.",
+        "Tags whose queues the gateway creates, separated by commas; for workers without the "
+        "permission.",
         "cpu,gpu",
     )
     worker_prepares_broker: Boolean = setting(
         True,
-        "Whether a worker makes streams, buckets and queues that are missing; `false` for one "
-        "that may not.",
+        "Whether a worker creates missing streams, buckets and queues; `false` for a worker "
+        "without the permission.",
         "false",
     )
 
@@ -175,19 +180,19 @@ class QueueSetupSettings(PyocoSettings):
 
 
 class JobSigningSettings(PyocoSettings):
-    """How a worker knows that a job comes from the gateway."""
+    """Keys that sign jobs and check their signatures."""
 
     job_signing_key: SecretStr | None = setting(
         None,
-        "Secret that gateways sign jobs with; a worker that has it runs no other job. Several are "
-        "separated by commas: the first signs, each is accepted.",
+        "Secret that signs jobs; a worker with this setting refuses unsigned jobs. Several are "
+        "separated by commas: the first signs, all are accepted.",
         "a-long-random-secret-of-32-characters",
         secret=True,
     )
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The keys, the one that signs first; empty where jobs are not signed."""
+        """All keys, the signing key first; empty if jobs are not signed."""
         if self.job_signing_key is None:
             return ()
         return tuple(key.strip() for key in self.job_signing_key.get_secret_value().split(","))
@@ -195,9 +200,9 @@ class JobSigningSettings(PyocoSettings):
     @model_validator(mode="after")
     def _keys_are_long_enough(self) -> Self:
         if any(len(key) < _MIN_SIGNING_KEY_CHARS for key in self.keys):
-            raise RuleBrokenError(
+            raise SettingRuleError(
                 "PYOCO_JOB_SIGNING_KEY",
-                f"has a key of less than {_MIN_SIGNING_KEY_CHARS} characters, which can be guessed",
+                f"has a key of less than {_MIN_SIGNING_KEY_CHARS} characters, which is too weak",
                 "the-output-of-openssl-rand-hex-32",
             )
         return self

@@ -1,4 +1,4 @@
-"""Settings from the environment and the `.env` file: read here, once, and nowhere else."""
+"""Reads settings from the environment and the `.env` file. No other module does."""
 
 import difflib
 import io
@@ -13,16 +13,17 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from pyoco_protocol.problems import SettingProblem, SettingsError
-from pyoco_protocol.settings.base import PREFIX, PyocoSettings, RuleBrokenError
-from pyoco_protocol.settings.groups import GROUPS, DotenvSettings
+from pyoco_protocol.settings.base import PREFIX, PyocoSettings, SettingRuleError
+from pyoco_protocol.settings.env_file import DotenvSettings
+from pyoco_protocol.settings.groups import GROUPS
 
 Settings = TypeVar("Settings", bound=PyocoSettings)
 
 _MAX_SHOWN_CHARS: Final = 120
 _SIMILAR: Final = 0.75
 
-# Read by the workflow engine or by the client, or set by a worker for the flow it runs.
-_FOREIGN: Final = frozenset(
+# Variables of the workflow engine and the client, and those a worker sets for flows.
+_OTHER_VARIABLES: Final = frozenset(
     {
         "PYOCO_API_KEY",
         "PYOCO_API_KEY_HEADER",
@@ -46,13 +47,13 @@ _FOREIGN: Final = frozenset(
 )
 
 _NOTES: Final = {
-    "PYOCO_WORKERS_KV_TTL_SEC": "PYOCO_WORKERS_KV_TTL_SEC has no effect: the registry keeps its "
-    "records, and PYOCO_WORKER_DISCONNECT_TIMEOUT_SEC decides when a worker is DISCONNECTED"
+    "PYOCO_WORKERS_KV_TTL_SEC": "PYOCO_WORKERS_KV_TTL_SEC has no effect: registry records do not "
+    "expire, and PYOCO_WORKER_DISCONNECT_TIMEOUT_SEC decides when a worker is DISCONNECTED"
 }
 
 
 class SettingDoc(NamedTuple):
-    """One row of the page of settings."""
+    """One row of `docs/settings.md`."""
 
     variable: str
     default: str
@@ -61,7 +62,7 @@ class SettingDoc(NamedTuple):
 
 
 class UnknownVariable(NamedTuple):
-    """A variable that looks like ours and is not, and the one it may be meant to be."""
+    """An unknown variable with our prefix, and the known one with the most similar name."""
 
     name: str
     nearest: str | None
@@ -70,14 +71,14 @@ class UnknownVariable(NamedTuple):
 def load_settings(cls: type[Settings], environ: Mapping[str, str] | None = None) -> Settings:
     """Return a group of settings from the environment and the `.env` file.
 
-    Every bad value is named at once in a SettingsError. A command lays its flags over the
-    environment: `load_settings(BrokerSettings, {**os.environ, "PYOCO_NATS_URL": flag})`.
+    Raises one SettingsError that names all invalid values. A command adds its options to the
+    environment: `load_settings(BrokerSettings, {**os.environ, "PYOCO_NATS_URL": option})`.
     """
     return _build(cls, read_environment(environ))
 
 
 def read_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the variables that a process sees: the `.env` file's, then the environment's own."""
+    """Return the variables of the `.env` file, overridden by those of the environment."""
     own = dict(os.environ if environ is None else environ)
     dotenv = _build(DotenvSettings, own)
     if not dotenv.load_dotenv:
@@ -86,22 +87,22 @@ def read_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[UnknownVariable]:
-    """Return the variables that look like settings and have no effect, for a warning at start."""
+    """Return the variables with our prefix that are not settings, for a warning at start."""
     known = [variable for variable, _ in _fields()]
     return [
         UnknownVariable(name, next(iter(_similar(name.upper(), known)), None))
         for name in sorted(environ)
-        if name.upper().startswith(PREFIX) and name not in known and name not in _FOREIGN
+        if name.upper().startswith(PREFIX) and name not in known and name not in _OTHER_VARIABLES
     ]
 
 
 def settings_notes(environ: Mapping[str, str]) -> list[str]:
-    """Return what an operator should be told once, at start, about variables that are set."""
+    """Return notes for the operator about set variables, to be logged at start."""
     return [note for variable, note in _NOTES.items() if variable in environ]
 
 
 def document_settings() -> list[SettingDoc]:
-    """Return every variable with its default, its meaning and an example."""
+    """Return every variable with its default, its description and an example."""
     return [
         SettingDoc(variable, _as_text(field.default), field.description or "", _example(field))
         for variable, field in _fields()
@@ -135,10 +136,10 @@ def _similar(name: str, known: list[str]) -> list[str]:
 def _build(cls: type[Settings], variables: Mapping[str, str]) -> Settings:
     fields = cls.model_fields
     given = {name: variables[_variable(name)] for name in fields if _variable(name) in variables}
-    # `FOO=` in a file or a compose template is a slip; taking the default would hide it.
+    # An empty value is usually a mistake in a file or template; the default would hide it.
     empty = [
         SettingProblem(
-            _variable(name), "is set and empty; unset it for the default", _example(fields[name])
+            _variable(name), "is empty; unset it to use the default", _example(fields[name])
         )
         for name, text in given.items()
         if not text.strip()
@@ -148,7 +149,7 @@ def _build(cls: type[Settings], variables: Mapping[str, str]) -> Settings:
     try:
         return cls(**given)
     except ValidationError as error:
-        # The chained error could show what was put in, and that may be a secret.
+        # The chained error could show the value, which may be a secret.
         raise SettingsError([_problem(cls, fault, given) for fault in error.errors()]) from None
 
 
@@ -156,13 +157,13 @@ def _problem(
     cls: type[PyocoSettings], fault: ErrorDetails, given: Mapping[str, str]
 ) -> SettingProblem:
     cause = fault.get("ctx", {}).get("error")
-    if isinstance(cause, RuleBrokenError):
+    if isinstance(cause, SettingRuleError):
         return SettingProblem(cause.variable, str(cause), cause.example)
     name = str(fault["loc"][0])
     field = cls.model_fields[name]
     what = str(cause) if isinstance(cause, ValueError) else fault["msg"]
     if field.repr:
-        what = f"{_shortened(given[name])} is refused: {what}"
+        what = f"{_shortened(given[name])} is not valid: {what}"
     return SettingProblem(_variable(name), what, _example(field))
 
 
@@ -172,7 +173,7 @@ def _shortened(text: str) -> str:
 
 
 def _read_file(path: Path, *, must_exist: bool) -> dict[str, str]:
-    """Return our variables in the file; what it says of others is none of our business."""
+    """Return the variables of the file that have our prefix."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
@@ -196,7 +197,7 @@ def _read_file(path: Path, *, must_exist: bool) -> dict[str, str]:
 
 
 def _line_of(binding: Binding) -> int:
-    # What the parser calls a statement begins with the blank lines before it.
+    # The parser counts blank lines before a statement as part of it.
     text = binding.original.string
     return binding.original.line + text[: len(text) - len(text.lstrip())].count("\n")
 

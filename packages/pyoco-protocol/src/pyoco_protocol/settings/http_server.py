@@ -1,4 +1,4 @@
-"""What the gateway takes from strangers: whom it answers, how much, and how slowly."""
+"""Access to the API description, allowed hosts, trusted proxies and limits of requests."""
 
 import ipaddress
 import re
@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, Field
 
 from pyoco_protocol.settings.base import PyocoSettings, setting
-from pyoco_protocol.settings.values import LOWER, Interval
+from pyoco_protocol.settings.values import LOWER, Interval, split_commas
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -15,26 +15,22 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _HOST: Final = re.compile(r"[a-z0-9_]([a-z0-9_.-]{0,251}[a-z0-9_])?|[0-9a-f:.]*:[0-9a-f:.]*", re.I)
 
 
-def _parts(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
 def _host_names(text: str) -> str:
-    for name in _parts(text):
+    for name in split_commas(text):
         if not _HOST.fullmatch(name):
             raise ValueError(
-                "must be names or addresses without a scheme or a port, joined by commas"
+                "must be names or addresses without a scheme or a port, separated by commas"
             )
     return text
 
 
 def _networks(text: str) -> str:
-    for part in _parts(text):
+    for part in split_commas(text):
         try:
             ipaddress.ip_network(part, strict=False)
         except ValueError:
             raise ValueError(
-                "must be addresses or networks such as 10.0.0.0/8, joined by commas"
+                "must be addresses or networks such as 10.0.0.0/8, separated by commas"
             ) from None
     return text
 
@@ -46,50 +42,48 @@ HeaderBytes = Annotated[int, Field(ge=1024, le=1_048_576)]
 
 
 class HttpServerSettings(PyocoSettings):
-    """Whom the gateway answers, and how large and how slow a request may be."""
+    """Allowed hosts, trusted proxies, timeouts and size limits of requests."""
 
     http_docs: Annotated[Literal["auto", "open", "off"], LOWER] = setting(
         "auto",
-        "Who may read `/openapi.json`: `auto` asks for a key where the API does, `open` never "
-        "does, `off` serves it to nobody.",
+        "Access to `/openapi.json`: `auto` requires a key if the API does, `open` requires none, "
+        "`off` disables it.",
         "off",
     )
     allowed_hosts: HostNames = setting(
         "",
-        "Names under which a gateway without keys may be called, beside those of this machine, "
-        "separated by commas.",
+        "Additional host names accepted when authentication is off, separated by commas.",
         "pyoco.example,pyoco.internal",
     )
     trusted_proxies: Networks = setting(
         "",
-        "Addresses or networks of proxies whose `X-Forwarded-For` is believed, separated by "
-        "commas.",
+        "Addresses or networks of proxies whose `X-Forwarded-For` is trusted, separated by commas.",
         "10.0.0.5,192.168.0.0/24",
     )
     http_request_timeout_sec: Interval = setting(
-        60.0, "How long an answer may take to begin; one that has begun may go on.", "60.0"
+        60.0, "Time limit until a response starts.", "60.0"
     )
     http_body_timeout_sec: Interval = setting(
         10.0,
-        "How long a body may take to arrive, and one second more for each 1024 bytes of it.",
+        "Time limit for receiving a body, plus one second for each 1024 bytes received.",
         "10.0",
     )
     http_header_timeout_sec: Interval = setting(
-        10.0, "How long the first line and the headers of a request may take to arrive.", "10.0"
+        10.0, "Time limit for receiving the request line and headers.", "10.0"
     )
-    http_max_headers: HeaderCount = setting(100, "How many headers a request may have.", "100")
+    http_max_headers: HeaderCount = setting(100, "Maximum number of request headers.", "100")
     http_max_header_bytes: HeaderBytes = setting(
-        32_768, "How many bytes its first line and its headers may have.", "32768"
+        32_768, "Maximum size of the request line and headers.", "32768"
     )
 
     @property
     def host_names(self) -> tuple[str, ...]:
         """The names in `allowed_hosts`."""
-        return _parts(self.allowed_hosts)
+        return split_commas(self.allowed_hosts)
 
     @property
     def proxy_networks(self) -> tuple[Network, ...]:
         """The networks in `trusted_proxies`."""
         return tuple(
-            ipaddress.ip_network(part, strict=False) for part in _parts(self.trusted_proxies)
+            ipaddress.ip_network(part, strict=False) for part in split_commas(self.trusted_proxies)
         )

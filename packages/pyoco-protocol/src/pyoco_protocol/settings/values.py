@@ -1,4 +1,4 @@
-"""The kinds of values that settings have, and how a bad one is told."""
+"""Types of setting values and their validation."""
 
 import re
 from pathlib import Path
@@ -13,11 +13,11 @@ _BOOLEANS: Final = {"0": False, "1": True, "false": False, "true": True}
 _MAX_NAME_CHARS: Final = 200
 _YEAR_SEC: Final = 31_536_000
 
-# One token of a subject, of a stream name, of a bucket name: NATS takes more, tools do not.
+# A token of a subject, stream name or bucket name. NATS allows more characters, tools do not.
 _WORD: Final = r"[A-Za-z0-9_-]+"
 _NATS_SCHEMES: Final = ("nats", "tls", "ws", "wss")
 
-# What a message may hold by default, less what travels around the part that is limited.
+# The default maximum of a NATS message, and the space for the rest of a message.
 NATS_PAYLOAD_BYTES: Final = 1_048_576
 _ENVELOPE_BYTES: Final = 65_536
 
@@ -41,15 +41,18 @@ def _lower(value: Any) -> Any:
 
 def _tag(text: str) -> str:
     if not is_tag(text):
-        raise ValueError(
-            f"must be 1 to {MAX_TAG_CHARS} letters, digits, '_' or '-' (a dot would split it)"
-        )
+        raise ValueError(f"must be 1 to {MAX_TAG_CHARS} letters, digits, '_' or '-' (no dots)")
     return text
 
 
+def split_commas(text: str) -> tuple[str, ...]:
+    """Return the non-empty parts of a comma-separated list."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
 def split_tags(text: str) -> tuple[str, ...]:
-    """Return the tags in a comma-separated list, each once."""
-    return tuple(dict.fromkeys(filter(None, (part.strip() for part in text.split(",")))))
+    """Return the tags in a comma-separated list, without repeats."""
+    return tuple(dict.fromkeys(split_commas(text)))
 
 
 def _tags(text: str) -> str:
@@ -66,7 +69,7 @@ def _name(text: str) -> str:
 
 def _subject_prefix(text: str) -> str:
     if not re.fullmatch(rf"{_WORD}(\.{_WORD})*", text) or len(text) > _MAX_NAME_CHARS:
-        raise ValueError("must be words of letters, digits, '_' or '-' joined by single dots")
+        raise ValueError("must be words of letters, digits, '_' or '-', separated by single dots")
     return text
 
 
@@ -82,7 +85,7 @@ def split_urls(text: str) -> list[str]:
 
 
 def _nats_urls(text: str) -> str:
-    # The value may hold a password, so no message here repeats any part of it.
+    # The value may contain a password, so error messages never include it.
     for url in split_urls(text):
         try:
             parts = urlsplit(url)
@@ -98,9 +101,11 @@ def _nats_urls(text: str) -> str:
 
 
 def _module_names(text: str) -> str:
-    for name in filter(None, (part.strip() for part in text.split(","))):
+    for name in split_commas(text):
         if not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", name):
-            raise ValueError("must be names of modules such as my_company.tasks, joined by commas")
+            raise ValueError(
+                "must be names of modules such as my_company.tasks, separated by commas"
+            )
     return text
 
 
@@ -122,10 +127,10 @@ PathValue = Annotated[Path, AfterValidator(_path)]
 UPPER: Final = BeforeValidator(_upper)
 LOWER: Final = BeforeValidator(_lower)
 
-# Shorter intervals would only spin.
+# Shorter intervals would be busy loops.
 Interval = Annotated[float, Field(ge=0.01, le=_YEAR_SEC, allow_inf_nan=False)]
 Duration = Annotated[float, Field(ge=0, le=_YEAR_SEC, allow_inf_nan=False)]
-# JetStream counts ages in whole seconds; none may pass what its clock can hold.
+# JetStream ages are whole seconds; the maximum keeps them within its 64-bit nanoseconds.
 Age = Annotated[int, Field(ge=0, le=100 * _YEAR_SEC)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Rate = Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)]

@@ -1,4 +1,5 @@
-"""Workflow files (`flow.yaml`): read without trust, checked without running anything.
+"""Reads and checks untrusted workflow files (`flow.yaml`) without executing anything.
 
-Needs the extra `workflows`. Gateway and worker check alike: a job may come from anybody.
+Needs the extra `workflows`. Gateway and worker use the same checks, because a worker cannot
+trust the source of a job.
 """

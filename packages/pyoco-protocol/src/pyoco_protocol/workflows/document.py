@@ -1,4 +1,4 @@
-"""What a workflow file may hold: every key is known, every value has its type."""
+"""The schema of a workflow file: its keys and the types of their values."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +23,7 @@ _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _CALLABLE: Final = re.compile(
     r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*"
 )
-# A path may not lead into the inside of an object: no step begins with an underscore.
+# No step of a path begins with an underscore, so paths cannot reach private attributes.
 _STEP: Final = r"[A-Za-z][A-Za-z0-9_]*"
 _OUTPUT: Final = re.compile(rf"(results|scratch|params)(\.{_STEP})+")
 _REFERENCE: Final = re.compile(
@@ -31,23 +31,23 @@ _REFERENCE: Final = re.compile(
     rf"|\$ctx\.params\.[A-Za-z_][A-Za-z0-9_]*|\$env\.[A-Za-z_][A-Za-z0-9_]*"
 )
 _FORBIDDEN: Final = {
-    "flows": "a file holds one flow: put its graph under `flow`",
-    "discovery": "workers decide what they load: name each task under `tasks`",
+    "flows": "a file has one flow: put its graph under `flow`",
+    "discovery": "workers decide which modules they load: list each task under `tasks`",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text of the file and where it begins, so that what is wrong inside can be found."""
+    """A text of the file and its location, for problems inside the text."""
 
     value: str
     where: str
     line: int
-    # Whether the lines of the text are lines of the file, from the one after `line` on.
+    # Whether the text is a block scalar: its first line is the line after `line`.
     is_block: bool = False
 
     def line_of(self, position: int) -> int:
-        """Return the line of the file in which a position of the text lies."""
+        """Return the line in the file of a position in the text."""
         if not self.is_block:
             return self.line
         return self.line + 1 + self.value.count("\n", 0, position)
@@ -55,7 +55,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
-    """A task as the file describes it: exactly one of `callable` and `use` is set."""
+    """A task of the file. Exactly one of `callable` and `use` is set."""
 
     name: str
     line: int
@@ -67,7 +67,7 @@ class TaskPlan:
 
 @dataclass(frozen=True, slots=True)
 class WorkflowDocument:
-    """A workflow file whose shape is right; its graph is not looked at yet."""
+    """A workflow file that matches the schema. Its graph is not checked yet."""
 
     graph: Text
     defaults: dict[str, JsonValue]
@@ -76,9 +76,9 @@ class WorkflowDocument:
 
 
 def document_of(root: Node) -> tuple[WorkflowDocument | None, list[WorkflowProblem]]:
-    """Return what can be read of a workflow, and all that is wrong with its shape.
+    """Return the document and all violations of the schema.
 
-    None where nothing more can be said without what is missing.
+    The document is None if it has no graph that could be checked further.
     """
     reader = _Reader()
     document = reader.document(root)
@@ -89,7 +89,7 @@ _Reading = Callable[[Entry, str], None]
 
 
 class _Reader:
-    """Walks the tree once and keeps what it finds wrong; a part that is wrong reads as absent."""
+    """Reads the tree once and collects problems. Invalid parts are treated as absent."""
 
     def __init__(self) -> None:
         self.problems: list[WorkflowProblem] = []
@@ -116,11 +116,11 @@ class _Reader:
             return None
         return WorkflowDocument(self._graph, self._defaults, self._tasks, self._pipes)
 
-    # --- the parts of a file
+    # --- parts of a file
 
     def _version(self, entry: Entry, where: str) -> None:
         if _scalar(entry.value) != 1 or isinstance(_scalar(entry.value), bool | float):
-            self._add("schema.value", where, entry.value, "must be 1, or be left out")
+            self._add("schema.value", where, entry.value, "must be 1 or absent")
 
     def _flow(self, entry: Entry, where: str) -> None:
         self._read(
@@ -141,7 +141,7 @@ class _Reader:
         for task in self._named(entry.value, where, "a task"):
             self._task(task, f"{where}.{_step(task.key)}")
         if isinstance(entry.value, MappingNode) and not entry.value.entries:
-            self._add("schema.value", where, entry.value, "must name at least one task")
+            self._add("schema.value", where, entry.value, "must have at least one task")
 
     def _task(self, entry: Entry, where: str) -> None:
         found: dict[str, Entry] = {}
@@ -158,7 +158,7 @@ class _Reader:
                 "schema.task",
                 where,
                 entry,
-                "must have one of `callable` (module:function) and `use` (a plug-in's task)",
+                "must have either `callable` (module:function) or `use` (a plug-in's task)",
             )
         inputs = self._inputs(found.get("inputs"), where)
         outputs = self._outputs(found.get("outputs"), where)
@@ -196,8 +196,8 @@ class _Reader:
                     "schema.reference",
                     f"{where}.{_step(name)}",
                     given.value,
-                    f"{shown(value)} is no reference; there are $node.<task>.output[.<field>], "
-                    "$ctx.params.<name> and $env.<NAME>, and a text may not begin with $",
+                    f"{shown(value)} is not a reference: use $node.<task>.output[.<field>], "
+                    "$ctx.params.<name> or $env.<NAME>. Other text must not begin with $",
                 )
         return inputs
 
@@ -215,8 +215,8 @@ class _Reader:
                     "schema.output",
                     where,
                     item,
-                    f"{shown(text)} is no place for an output; "
-                    "there are results.<name>, scratch.<name> and params.<name>",
+                    f"{shown(text)} is not a valid output: "
+                    "use results.<name>, scratch.<name> or params.<name>",
                 )
             outputs.append(text)
         return tuple(outputs)
@@ -234,7 +234,7 @@ class _Reader:
         for item in self._items(entry.value, where):
             self._string(item, where)
 
-    # --- the kinds of values
+    # --- kinds of values
 
     def _read(
         self,
@@ -245,7 +245,7 @@ class _Reader:
         *,
         required: tuple[str, ...] = (),
     ) -> bool:
-        """Read each key of a mapping; False where it is none."""
+        """Read each key of a mapping; return False if the node is not a mapping."""
         if not isinstance(node, MappingNode):
             self._add("schema.type", where, node, f"{what} must be a mapping of {_list(readings)}")
             return False
@@ -261,7 +261,7 @@ class _Reader:
                     "schema.unknown_key",
                     f"{inside}{_step(key)}",
                     entry,
-                    f"is no key of {what}; there are {_list(readings)}",
+                    f"is not a key of {what}; valid keys are {_list(readings)}",
                 )
         for key in required:
             if key not in node.entries:
@@ -269,9 +269,9 @@ class _Reader:
         return True
 
     def _named(self, node: Node, where: str, what: str) -> Iterator[Entry]:
-        """Yield the entries of a mapping whose keys are names that a graph can use."""
+        """Yield the entries of a mapping; report keys that a graph cannot use as names."""
         if not isinstance(node, MappingNode):
-            self._add("schema.type", where, node, f"must be a mapping of the name of {what} to it")
+            self._add("schema.type", where, node, f"must be a mapping with the name of {what}")
             return
         for name, entry in node.entries.items():
             if not _IDENTIFIER.fullmatch(name) or len(name) > MAX_NAME_CHARS:
@@ -280,7 +280,7 @@ class _Reader:
                     f"{where}.{_step(name)}",
                     entry,
                     f"the name of {what} must be 1 to {MAX_NAME_CHARS} letters, digits and '_', "
-                    "not a digit first",
+                    "and must not begin with a digit",
                 )
             yield entry
 
@@ -330,7 +330,7 @@ def _entries(node: Node) -> Iterator[tuple[str, Entry]]:
 
 
 def _step(key: str) -> str:
-    """Return a key as part of a path: short, and on one line."""
+    """Return a key as a short, single-line part of a path."""
     return key if _IDENTIFIER.fullmatch(key) and len(key) <= MAX_NAME_CHARS else shown(key)
 
 

@@ -1,7 +1,7 @@
-"""Which expressions a graph may hold: written as a list of what is allowed.
+"""Checks expressions of a graph against a list of allowed tokens.
 
-The engine compiles them as Python. What passes here has no name but `$ctx.…` and `$env.…`, no
-call, no attribute but the steps of a path, and none of those leads into the inside of an object.
+The engine compiles expressions as Python. An accepted expression has no names except `$ctx.…` and
+`$env.…`, no calls, and no attributes except path steps without a leading underscore.
 """
 
 import re
@@ -30,24 +30,24 @@ _VALUES: Final = frozenset({"reference", "number", "text", "closing"})
 
 
 def expression_fault(raw: str) -> str | None:
-    """Return what is wrong with an expression of a graph; None for one that is allowed."""
+    """Return the fault of an expression, or None if it is allowed."""
     text = raw.strip()
     if text.startswith("{{") and text.endswith("}}"):
         text = text[2:-2].strip()
     if len(text) > MAX_EXPRESSION_CHARS:
         return f"has more than {MAX_EXPRESSION_CHARS} characters"
     if "**" in text:
-        return "`**` is not allowed: one power can keep a process busy for minutes"
+        return "`**` is not allowed: a single power can take minutes to compute"
     if "__" in text:
         return "`__` is not allowed"
-    # Without a reference the engine takes the whole for a path.
+    # Without a reference, the engine treats the whole text as a path.
     if "$ctx." not in text and "$env." not in text:
         return None if _BARE_PATH.fullmatch(text) else f"{_NO_EXPRESSION}"
     return _fault_of_tokens(text)
 
 
 _NO_EXPRESSION: Final = (
-    "is no expression; there are $ctx.<path>, $env.<NAME>, numbers, texts, "
+    "is not a valid expression; allowed are $ctx.<path>, $env.<NAME>, numbers, texts, "
     "and or not in, == != < <= > >= + - * / % and parentheses"
 )
 
@@ -68,7 +68,7 @@ def _fault_of_tokens(text: str) -> str | None:
                 return "calls are not allowed"
             depth += 1
             if depth > _MAX_NESTING:
-                return f"has more than {_MAX_NESTING} parentheses inside each other"
+                return f"has more than {_MAX_NESTING} nested parentheses"
         depth -= kind == "closing"
         if depth < 0:
             return _NO_EXPRESSION

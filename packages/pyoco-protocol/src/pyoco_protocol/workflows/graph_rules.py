@@ -1,7 +1,7 @@
-"""Whether the graph of a workflow can be built: all that is wrong, found without running it.
+"""Checks whether the graph of a workflow can be built, without running it.
 
-The language of graphs is the engine's own. Who calls hands in its parser and its builder, for
-neither may be imported here; the rules are one and the same at the gate and before a run.
+The graph language belongs to the engine, which must not be imported here: the caller passes its
+parser and builder. Gateway and worker apply the same rules.
 """
 
 import re
@@ -17,19 +17,19 @@ from pyoco_protocol.workflows.scan import scan
 MAX_GRAPH_CHARS: Final = 65_536
 MAX_NESTING: Final = 32
 MAX_STEPS: Final = 2_000
-# All graph texts with each pipe counted as often as it is used: the engine reads it that often.
+# Size of all graph texts with each pipe counted per use, because the engine reads it per use.
 MAX_EXPANDED_CHARS: Final = 4 * MAX_GRAPH_CHARS
 MAX_PIPE_DEPTH: Final = 16
 MAX_ITERATIONS: Final = 1_000_000
 
 _POSITION: Final = re.compile(r"at position ([0-9]{1,7})")
-# What building can end in, for input that nobody has thought of.
+# Exceptions that the engine may raise for unexpected input.
 BUILD_ERRORS: Final = (ValueError, TypeError, RecursionError, MemoryError, SyntaxError)
 
 
 @dataclass(frozen=True, slots=True)
 class GraphLanguage:
-    """The engine's own functions: text to terms; and text, task names and pipes to a flow."""
+    """Functions of the engine: `parse` returns terms, `build` makes a flow from all parts."""
 
     parse: Callable[[str], Any]
     build: Callable[[str, Iterable[str], Mapping[str, str]], object]
@@ -37,17 +37,18 @@ class GraphLanguage:
 
 @dataclass(frozen=True, slots=True)
 class Workflow:
-    """A workflow that can be run where its tasks are to be had."""
+    """A valid workflow; a worker that has its tasks can run it."""
 
     document: WorkflowDocument
-    # The tasks that its graph uses; the others are never looked at.
+    # The tasks that its graph uses. Others are ignored.
     used: frozenset[str]
 
 
 def read_workflow(data: bytes | str, language: GraphLanguage) -> Workflow:
-    """Return the workflow in a file; raise WorkflowInvalidError with all that is wrong with it.
+    """Return the workflow in a file; raise WorkflowInvalidError with all its problems.
 
-    What is no YAML has no shape to look at; a graph is looked at wherever there is one.
+    Schema and graph are checked only if the file is valid YAML. The graph is checked even if
+    other parts of the file violate the schema.
     """
     document, problems = document_of(scan(data))
     if document is None:
@@ -61,7 +62,7 @@ def read_workflow(data: bytes | str, language: GraphLanguage) -> Workflow:
 
 
 class _Use(NamedTuple):
-    """A step of a graph: the task that it runs, under which name."""
+    """A step of a graph: its task and its node name."""
 
     task: str
     node: str
@@ -69,7 +70,7 @@ class _Use(NamedTuple):
 
 @dataclass(slots=True)
 class _Terms:
-    """What one graph text says, without following its pipes."""
+    """The terms of one graph text, without those of its pipes."""
 
     text: Text
     uses: list[_Use] = field(default_factory=list)
@@ -81,7 +82,7 @@ class _Terms:
 
 @dataclass(slots=True)
 class _Expanded:
-    """A graph text with its pipes laid in."""
+    """A graph text with its pipes inserted."""
 
     chars: int
     uses: list[_Use]
@@ -96,7 +97,7 @@ class _Rules:
         self.problems: list[WorkflowProblem] = []
 
     def used_tasks(self) -> set[str]:
-        """Return the tasks that the graph uses; what is wrong is in `problems`."""
+        """Return the tasks that the graph uses; add problems to `problems`."""
         document = self._document
         graph = self._terms_of(document.graph)
         pipes = {name: self._terms_of(text) for name, text in document.pipes.items()}
@@ -156,13 +157,13 @@ class _Rules:
         self, terms: _Terms, pipes: Mapping[str, _Terms], inside: tuple[str, ...]
     ) -> _Expanded | None:
         if len(inside) > MAX_PIPE_DEPTH:
-            what = f"pipes lie more than {MAX_PIPE_DEPTH} deep in each other"
+            what = f"pipes are nested deeper than {MAX_PIPE_DEPTH}"
             self._add("graph.pipe_depth", terms.text, what)
             return None
         whole = _Expanded(len(terms.text.value), list(terms.uses), terms.has_control_flow)
         for name in terms.pipes:
             if name in inside:
-                what = f"pipes use each other in a circle: {' -> '.join((*inside, name))}"
+                what = f"pipes form a cycle: {' -> '.join((*inside, name))}"
                 self._add("graph.pipe_circle", terms.text, what, name)
                 return None
             part = self._expanded(pipes[name], pipes, (*inside, name))
@@ -171,13 +172,13 @@ class _Rules:
             whole.chars += part.chars
             whole.uses += part.uses
             whole.has_control_flow |= part.has_control_flow
-            # Looked at each time: a few short pipes can stand for more steps than there are atoms.
+            # Checked after each pipe: nested pipes grow exponentially.
             if len(whole.uses) > MAX_STEPS or whole.chars > MAX_EXPANDED_CHARS:
                 break
         if len(whole.uses) > MAX_STEPS or whole.chars > MAX_EXPANDED_CHARS:
             what = (
                 f"has more than {MAX_STEPS} steps or {MAX_EXPANDED_CHARS} characters "
-                "with its pipes laid in"
+                "with its pipes inserted"
             )
             self._add("graph.too_large", terms.text, what)
             return None
@@ -185,13 +186,13 @@ class _Rules:
 
     def _refuse_repeats(self, uses: list[_Use]) -> None:
         seen: set[str] = set()
-        told: set[str] = set()
+        reported: set[str] = set()
         for use in uses:
-            if use.node in seen and use.node not in told:
-                told.add(use.node)
+            if use.node in seen and use.node not in reported:
+                reported.add(use.node)
                 what = (
                     f"has the step {shown(use.node)} twice, and each would wait for the other; "
-                    f"give one a name of its own: `again: {use.task}`"
+                    f"give one of them another name: `again: {use.task}`"
                 )
                 self._add("graph.repeated_task", self._document.graph, what, use.node)
             seen.add(use.node)
@@ -205,15 +206,15 @@ class _Rules:
             self._add_engine_error("graph.invalid", document.graph, error)
 
     def _add_engine_error(self, code: str, text: Text, error: BaseException) -> None:
-        said = "is too complex" if isinstance(error, RecursionError | MemoryError) else str(error)
-        found = _POSITION.search(said)
+        what = "is too complex" if isinstance(error, RecursionError | MemoryError) else str(error)
+        found = _POSITION.search(what)
         line = text.line if found is None else text.line_of(int(found[1]))
         self.problems.append(
-            WorkflowProblem(code=code, where=text.where, line=line, what=said[:300])
+            WorkflowProblem(code=code, where=text.where, line=line, what=what[:300])
         )
 
     def _add(self, code: str, text: Text, what: str, part: str | None = None) -> None:
-        # A word of a graph stands somewhere in its text; the first place is the one to show.
+        # The first occurrence of the part in the text is reported.
         line = text.line if part is None else text.line_of(max(text.value.find(part), 0))
         self.problems.append(WorkflowProblem(code=code, where=text.where, line=line, what=what))
 
@@ -230,7 +231,7 @@ def _nesting(text: str) -> int:
 
 
 def _all_terms(pipeline: Any) -> Iterator[Any]:
-    """Yield each term of a parsed graph with those inside it."""
+    """Yield each term of a parsed graph, including nested terms."""
     for term in pipeline.terms:
         yield term
         for case in getattr(term, "cases", ()):
@@ -259,8 +260,8 @@ def _note(terms: _Terms, term: Any) -> None:
             if term.max_iter is not None and _is_number(term.max_iter):
                 terms.counts.append(term.max_iter)
         case other:
-            # A newer engine: what is not known cannot be vouched for.
-            raise TypeError(f"a graph may not hold a {other}")
+            # Terms of a newer engine are refused, because no rule covers them.
+            raise TypeError(f"a graph must not contain a {other}")
     terms.has_control_flow = True
 
 

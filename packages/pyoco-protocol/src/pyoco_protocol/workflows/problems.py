@@ -1,4 +1,4 @@
-"""What can be wrong with a workflow file, said so that its author finds the place."""
+"""Problems of a workflow file and their locations."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -12,13 +12,13 @@ _MAX_SHOWN_CHARS: Final = 60
 
 
 class WorkflowProblem(WireModel):
-    """One fault of a workflow file; `code` is for programs and stays as it is."""
+    """One problem of a workflow file. `code` is stable and meant for programs."""
 
     code: str = Field(examples=["schema.unknown_key"])
     where: str = Field(examples=["tasks.extract.retries"])
     line: int | None = Field(default=None, ge=1, examples=[7])
     column: int | None = Field(default=None, ge=1, examples=[5])
-    what: str = Field(examples=["is no key of a task"])
+    what: str = Field(examples=["is not a key of a task"])
 
     def __str__(self) -> str:
         place = self.where if self.line is None else f"{self.where} (line {self.line})"
@@ -26,7 +26,7 @@ class WorkflowProblem(WireModel):
 
 
 class WorkflowInvalidError(Exception):
-    """A workflow file with one or more faults, all that could be found at once."""
+    """A workflow file is invalid; lists the problems found, up to `MAX_PROBLEMS`."""
 
     def __init__(self, problems: Iterable[WorkflowProblem]) -> None:
         listed = list(problems)
@@ -35,6 +35,6 @@ class WorkflowInvalidError(Exception):
 
 
 def shown(text: str) -> str:
-    """Return what an author wrote, short and on one line, to be quoted in a message."""
+    """Return text of the file, shortened and quoted on one line, for a message."""
     cut = text if len(text) <= _MAX_SHOWN_CHARS else text[:_MAX_SHOWN_CHARS] + "…"
     return repr(cut)

@@ -1,7 +1,7 @@
-"""Bytes in, a small tree out: YAML read as a stream of events that stops at the first excess.
+"""Parses untrusted YAML into a tree with locations, with limits on size, depth and time.
 
-Nothing is composed by the YAML library: its loader follows aliases, builds whatever a tag names,
-and in C falls off the stack on a file of brackets.
+Only the event parser of the YAML library is used. Its loader expands aliases, constructs objects
+from tags, and overflows the C stack on deeply nested files.
 """
 
 import time
@@ -22,7 +22,7 @@ from pyoco_protocol.workflows.scalars import Scalar, ScalarError, plain_scalar
 
 MAX_DEPTH: Final = 64
 MAX_NODES: Final = 20_000
-# Far above what the largest file takes; a machine that is too busy says so instead of hanging.
+# Far above the time for the largest file; exceeded only on an overloaded machine.
 MAX_SCAN_SEC: Final = 5.0
 _LOOK_AT_CLOCK_EACH: Final = 256
 _MAX_KEY_CHARS: Final = 512
@@ -32,7 +32,7 @@ Style = Literal["plain", "quoted", "block"]
 
 @dataclass(slots=True)
 class Node:
-    """A value of the file and where it stands."""
+    """A value of the file and its location."""
 
     line: int
     column: int
@@ -48,14 +48,14 @@ class ScalarNode(Node):
 
 @dataclass(slots=True)
 class ListNode(Node):
-    """Values one after another."""
+    """A list of values."""
 
     items: list[Node] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Entry:
-    """A key of a mapping, and its value."""
+    """A key of a mapping and its value."""
 
     key: str
     line: int
@@ -65,22 +65,22 @@ class Entry:
 
 @dataclass(slots=True)
 class MappingNode(Node):
-    """Values by name, each name once."""
+    """A mapping with unique keys."""
 
     entries: dict[str, Entry] = field(default_factory=dict)
 
 
 def scan(data: bytes | str, *, clock: Callable[[], float] = time.monotonic) -> Node:
-    """Return the one document of a file; raise WorkflowInvalidError for anything else.
+    """Return the single document of a file; raise WorkflowInvalidError if it is invalid.
 
-    A file that is well-formed has all its faults told at once; one that is not, or that is too
-    large in any way, is left at the first.
+    The error lists all problems of a well-formed file. Parsing stops at the first syntax error
+    and at the first exceeded limit.
     """
     return _Scanner(_decoded(data), clock).document()
 
 
 def plain(node: Node) -> JsonValue:
-    """Return a value without its places."""
+    """Return the JSON value of a node, without locations."""
     if isinstance(node, MappingNode):
         return {key: plain(entry.value) for key, entry in node.entries.items()}
     if isinstance(node, ListNode):
@@ -131,14 +131,14 @@ def _events(text: str) -> Iterator[Any]:
 
 
 class _Scanner:
-    """Builds the tree with a stack of its own, as deep as the file is allowed to be."""
+    """Builds the tree with an explicit stack, limited to `MAX_DEPTH`."""
 
     def __init__(self, text: str, clock: Callable[[], float]) -> None:
         self._text = text
         self._clock = clock
         self._nodes = 0
         self._problems: list[WorkflowProblem] = []
-        # Where we are: the containers that are open, and the key that waits for its value.
+        # The open containers, and for each the key that waits for its value.
         self._open: list[MappingNode | ListNode] = []
         self._keys: list[Entry | None] = []
         self._root: Node | None = None
@@ -159,7 +159,7 @@ class _Scanner:
                 None if mark is None else mark.column + 1,
             ) from None
         except yaml.YAMLError as error:
-            # Of the reader: characters that YAML does not have.
+            # Errors without a location: characters that YAML does not allow.
             raise self._malformed(str(error).partition("\n")[0]) from None
         if self._root is None and not self._problems:
             raise _fault("yaml.empty", "is empty")
@@ -200,7 +200,7 @@ class _Scanner:
                 self._documents += 1
                 if self._documents > 1:
                     line, column = _place(event)
-                    raise _fault("yaml.documents", "holds more than one document", line, column)
+                    raise _fault("yaml.documents", "contains more than one document", line, column)
                 if event.version or event.tags:
                     self._problem("yaml.directive", "directives (%…) are not allowed", event)
 
@@ -215,7 +215,7 @@ class _Scanner:
             raise _fault("yaml.too_deep", f"is nested deeper than {MAX_DEPTH}", line, column)
 
     def _forget_key(self) -> None:
-        """Its value has just ended."""
+        """Clear the pending key after its value has ended."""
         if self._keys:
             self._keys[-1] = None
 
@@ -260,10 +260,10 @@ class _Scanner:
         elif name in mapping.entries:
             first = mapping.entries[name].line
             self._problem(
-                "yaml.duplicate_key", f"the key {shown(name)} stands in line {first} too", event
+                "yaml.duplicate_key", f"the key {shown(name)} is also in line {first}", event
             )
         entry = Entry(name, line, column, ScalarNode(line, column, value=None))
-        # What is refused still takes its value, so that all that follows is read.
+        # A refused key still takes its value, so that the rest of the file is parsed.
         mapping.entries.setdefault(name, entry)
         self._keys[-1] = entry
 

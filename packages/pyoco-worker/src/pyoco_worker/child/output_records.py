@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from pyoco_protocol.runs.output import LogStreamName
+from pyoco_protocol.runs.output import OutputStreamName
 
 MARK_BYTES: Final = 16
 # Kind, time, length of the task's name, length of the text.
 _HEAD: Final = struct.Struct("!BdHH")
-_STREAMS: Final[tuple[LogStreamName, ...]] = ("stdout", "stderr")
+_STREAMS: Final[tuple[OutputStreamName, ...]] = ("stdout", "stderr")
 _FULL: Final = len(_STREAMS)
 _MAX_TASK_BYTES: Final = 128
 # A write of this size is never torn apart by those of others to the same pipe.
@@ -27,7 +27,7 @@ MAX_TEXT_BYTES: Final = _MAX_RECORD_BYTES - MARK_BYTES - _HEAD.size - _MAX_TASK_
 class Printed:
     """Some bytes that were printed; they need not be a line, nor whole characters."""
 
-    stream: LogStreamName
+    stream: OutputStreamName
     data: bytes
     task: str | None = None
     # None for what other programs wrote: nobody has looked at a clock.
@@ -37,7 +37,7 @@ class Printed:
 
 
 def pack_record(
-    mark: bytes, stream: LogStreamName, task: str | None, ts: float, text: bytes
+    mark: bytes, stream: OutputStreamName, task: str | None, ts: float, text: bytes
 ) -> bytes:
     """Return a record of at most MAX_TEXT_BYTES of text, to be written at once."""
     name = (task or "").encode("utf-8", "replace")[:_MAX_TASK_BYTES]
@@ -53,7 +53,7 @@ def pack_full(mark: bytes, ts: float) -> bytes:
 class RecordCutter:
     """Tells records and the rest apart, however the bytes arrive."""
 
-    def __init__(self, mark: bytes, stream: LogStreamName) -> None:
+    def __init__(self, mark: bytes, stream: OutputStreamName) -> None:
         self._mark = mark
         # Where what has no head was written.
         self._stream = stream

@@ -8,7 +8,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
-from pyoco_protocol.runs.output import LogStreamName
+from pyoco_protocol.runs.output import OutputStreamName
 from pyoco_worker.child.output_records import MAX_TEXT_BYTES, pack_full, pack_record
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Printing:
             with contextlib.suppress(OSError, ValueError):
                 stream.flush()
 
-    def put(self, stream: LogStreamName, data: bytes) -> None:
+    def put(self, stream: OutputStreamName, data: bytes) -> None:
         """Send what was printed; beyond what is kept of a run, without saying by whom."""
         if self._left <= 0:
             _write_all(self._stdout_fd if stream == "stdout" else self._stderr_fd, data)
@@ -100,7 +100,7 @@ class Printing:
 class _Raw(io.RawIOBase):
     """The lower end of a text stream, for any thread."""
 
-    def __init__(self, printing: Printing, stream: LogStreamName, fd: int) -> None:
+    def __init__(self, printing: Printing, stream: OutputStreamName, fd: int) -> None:
         self._printing = printing
         self._stream = stream
         self._fd = fd

@@ -6,7 +6,7 @@ import select
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from pyoco_protocol.runs.output import LogStreamName
+from pyoco_protocol.runs.output import OutputStreamName
 from pyoco_worker.child.output_records import Printed, RecordCutter
 
 _READ_BYTES: Final = 65_536
@@ -24,9 +24,9 @@ TakePrinted = Callable[[Printed], bool]
 class OutputPipe:
     """Reads one pipe for as long as the child lives, for whichever run is at it."""
 
-    def __init__(self, fd: int, stream: LogStreamName, mark: bytes) -> None:
+    def __init__(self, fd: int, stream: OutputStreamName, mark: bytes) -> None:
         self._fd: int | None = fd
-        self._stream: LogStreamName = stream
+        self._stream: OutputStreamName = stream
         self._mark = mark
         self._cutter = RecordCutter(mark, stream)
         self._tail = bytearray()

@@ -4,7 +4,7 @@ import codecs
 from collections import deque
 from typing import Final
 
-from pyoco_protocol.runs.output import LogChunk, LogEntry, LogStreamName
+from pyoco_protocol.runs.output import OutputChunk, OutputEntry, OutputStreamName
 from pyoco_worker.child.output_records import Printed
 
 MAX_LINE_CHARS: Final = 8192
@@ -22,9 +22,9 @@ _Decoder: Final = codecs.getincrementaldecoder("utf-8")
 class _Line:
     """The line that one source is at."""
 
-    def __init__(self, task: str | None, stream: LogStreamName) -> None:
+    def __init__(self, task: str | None, stream: OutputStreamName) -> None:
         self.task = task
-        self.stream: LogStreamName = stream
+        self.stream: OutputStreamName = stream
         self.decoder = _Decoder("replace")
         self.ts: float | None = None
         self._parts: list[str] = []
@@ -43,9 +43,9 @@ class _Line:
         self._parts.append(text)
         self._chars += len(text)
 
-    def take(self, ts: float, *, is_whole: bool) -> LogEntry:
+    def take(self, ts: float, *, is_whole: bool) -> OutputEntry:
         """Return what there is of the line; the next one begins where it is whole."""
-        entry = LogEntry(
+        entry = OutputEntry(
             ts=ts if self.ts is None else self.ts,
             task=self.task,
             stream=self.stream,
@@ -67,8 +67,8 @@ class LogBatching:
         self._attempt = attempt
         self._max_bytes = max_bytes
         self._left = max_bytes
-        self._lines: dict[tuple[str | None, LogStreamName, bool], _Line] = {}
-        self._ready: deque[LogEntry] = deque()
+        self._lines: dict[tuple[str | None, OutputStreamName, bool], _Line] = {}
+        self._ready: deque[OutputEntry] = deque()
         self._chunks = 0
         self._entries = 0
         self.is_full = max_bytes <= 0
@@ -109,7 +109,7 @@ class LogBatching:
                 self._ready.append(line.take(now, is_whole=True))
         self._lines.clear()
 
-    def next_chunk(self, max_bytes: int, now: float) -> LogChunk | None:
+    def next_chunk(self, max_bytes: int, now: float) -> OutputChunk | None:
         """Return the next chunk of at most `max_bytes`; None where there is nothing.
 
         A single line that is larger makes a chunk of its own.
@@ -117,7 +117,7 @@ class LogBatching:
         for line in self._lines.values():
             if _is_old(line, now):
                 self._ready.append(line.take(now, is_whole=False))
-        entries: list[LogEntry] = []
+        entries: list[OutputEntry] = []
         left = max_bytes - _ENVELOPE_BYTES
         while self._ready:
             left -= len(self._ready[0].model_dump_json()) + 1
@@ -126,7 +126,7 @@ class LogBatching:
             entries.append(self._ready.popleft())
         if not entries:
             return None
-        chunk = LogChunk(
+        chunk = OutputChunk(
             run_id=self._run_id,
             attempt=self._attempt,
             n=self._chunks,
@@ -142,7 +142,7 @@ class LogBatching:
         self.finish(ts)
         self.is_full = True
         said = f"(more than {self._max_bytes} bytes were printed: the rest is not kept)"
-        self._ready.append(LogEntry(ts=ts, stream="stderr", text=said))
+        self._ready.append(OutputEntry(ts=ts, stream="stderr", text=said))
 
 
 def _is_old(line: _Line, now: float) -> bool:

@@ -9,7 +9,7 @@ import anyio
 from pyoco_protocol.jetstream.output_store import OutputStore
 from pyoco_protocol.jetstream.requests import RefusedError
 from pyoco_protocol.problems import BrokerUnavailableError
-from pyoco_protocol.runs.output import LogChunk
+from pyoco_protocol.runs.output import OutputChunk
 from pyoco_worker.child.output_records import Printed
 from pyoco_worker.output.batching import LogBatching
 
@@ -31,7 +31,7 @@ class RunLogs:
         self._run_id = run_id
         self._batching = LogBatching(run_id, attempt, max_bytes)
         # Sent and not confirmed: it goes out again as it was.
-        self._unconfirmed: LogChunk | None = None
+        self._unconfirmed: OutputChunk | None = None
         self._next_at = 0.0
         self._has_any = False
         self._is_sending = anyio.Lock()

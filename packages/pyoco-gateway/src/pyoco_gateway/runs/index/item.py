@@ -4,7 +4,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from pyoco_protocol.http_bodies import RunListItem
+from pyoco_protocol.http.run_lists import RunListItem
 
 # The start of an error tells which one it is; the whole is in the run's snapshot.
 _MAX_ERROR_CHARS: Final = 300

@@ -12,7 +12,7 @@ from pyoco_gateway.runs.logs.read import Position, Wanted
 from pyoco_gateway.runs.read import ReadRun
 from pyoco_gateway.streams import sse
 from pyoco_gateway.streams.wakeup import Wakeup
-from pyoco_protocol.http_bodies import RunLogEvent
+from pyoco_protocol.http.run_output import RunLogEvent
 from pyoco_protocol.jetstream.output_store import StoredChunk
 from pyoco_protocol.jetstream.requests import RefusedError
 from pyoco_protocol.problems import BrokerUnavailableError, RunNotFoundError

@@ -114,7 +114,7 @@ class LogFeeds:
         feed.followers += 1
         try:
             if feed.followers == 1:
-                await feed.hearing.enter_async_context(self._logs.hearing(run_id, feed.hear))
+                await feed.hearing.enter_async_context(self._logs.subscribed(run_id, feed.hear))
             yield feed
         finally:
             feed.followers -= 1

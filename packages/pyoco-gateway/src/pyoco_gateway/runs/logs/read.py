@@ -5,9 +5,9 @@ from typing import Final
 
 from pyoco_gateway.access.caller import Caller
 from pyoco_gateway.runs.read import ReadRun
-from pyoco_protocol.http_bodies import RunLogItem, RunLogPage
+from pyoco_protocol.http.run_output import RunLogItem, RunLogPage
 from pyoco_protocol.jetstream.output_store import OutputStore
-from pyoco_protocol.runs.output import LogChunk, LogStreamName
+from pyoco_protocol.runs.output import OutputChunk, OutputStreamName
 from pyoco_protocol.runs.snapshot import RunSnapshot
 
 CURSOR_PATTERN: Final = r"^[0-9]{1,18}\.[0-9]{1,9}$"
@@ -40,12 +40,12 @@ class Wanted:
     """Which lines of a run are asked for; None asks for all."""
 
     task: str | None = None
-    stream: LogStreamName | None = None
+    stream: OutputStreamName | None = None
     attempts: range | None = None
 
     @classmethod
     def of(
-        cls, run: RunSnapshot, *, task: str | None, stream: LogStreamName | None, attempt: str
+        cls, run: RunSnapshot, *, task: str | None, stream: OutputStreamName | None, attempt: str
     ) -> "Wanted":
         """Return what a query asks for; `latest` is the one the run is at, and those after it."""
         if attempt == "all":
@@ -55,7 +55,7 @@ class Wanted:
         only = int(attempt)
         return cls(task, stream, range(only, only + 1))
 
-    def items(self, chunk: LogChunk, start: int = 0) -> list[tuple[int, RunLogItem]]:
+    def items(self, chunk: OutputChunk, start: int = 0) -> list[tuple[int, RunLogItem]]:
         """Return the lines in a chunk that are asked for, each with its place in the chunk."""
         if self.attempts is not None and chunk.attempt not in self.attempts:
             return []
@@ -91,7 +91,7 @@ class ReadLogs:
         caller: Caller,
         *,
         task: str | None,
-        stream: LogStreamName | None,
+        stream: OutputStreamName | None,
         attempt: str,
         cursor: str | None,
         limit: int,

@@ -22,8 +22,8 @@ from pyoco_gateway.runs.logs.read import (
 from pyoco_gateway.runs.read import ReadRun
 from pyoco_gateway.streams.event_stream import MAX_STREAM_SEC, EventStream
 from pyoco_gateway.streams.limits import take_slot
-from pyoco_protocol.http_bodies import RunLogPage
-from pyoco_protocol.runs.output import LogStreamName
+from pyoco_protocol.http.run_output import RunLogPage
+from pyoco_protocol.runs.output import OutputStreamName
 
 router = APIRouter(tags=["runs"])
 
@@ -44,7 +44,7 @@ async def get_run_logs(
     run_id: str,
     *,
     task: Annotated[str | Absent, Query(description="Only what this task printed.")] = None,
-    stream: Annotated[LogStreamName | Absent, Query(description="Only what went there.")] = None,
+    stream: Annotated[OutputStreamName | Absent, Query(description="Only what went there.")] = None,
     attempt: Annotated[
         str,
         Query(

@@ -14,10 +14,10 @@ from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.dead_letter_writer import DeadLetterWriter
 from pyoco_protocol.jetstream.parked_jobs import (
     ParkedJob,
-    find_parked,
-    hear_of_parked,
+    find_parked_jobs,
     read_job,
     remove_job,
+    subscribe_to_parked_jobs,
 )
 from pyoco_protocol.jetstream.requests import RefusedError
 from pyoco_protocol.jetstream.run_store import RunStore, StoredRun
@@ -61,7 +61,7 @@ class ParkedJobReaper:
             if self.broker.is_up:
                 try:
                     if connection == 0:
-                        await hear_of_parked(
+                        await subscribe_to_parked_jobs(
                             self.broker, self.names.work_stream, self._heard.append
                         )
                     if connection != self.broker.connections:
@@ -71,7 +71,7 @@ class ParkedJobReaper:
                     await self._bury_what_was_heard()
                     if time.monotonic() >= next_sweep:
                         next_sweep = time.monotonic() + self.sweep_sec
-                        async for job in find_parked(self.broker, self.names.work_stream):
+                        async for job in find_parked_jobs(self.broker, self.names.work_stream):
                             await self._bury(job)
                 except (BrokerUnavailableError, RefusedError) as error:
                     _log.info("parked jobs not looked at now", extra={"reason": str(error)})

@@ -14,7 +14,7 @@ from pyoco_gateway.runs.watch.one_run import WatchRun
 from pyoco_gateway.streams.limits import StreamLimits
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.run_store import RunStore
-from pyoco_protocol.process_memory import give_back_memory
+from pyoco_protocol.process_memory import release_free_memory
 from pyoco_protocol.settings import WatchSettings
 
 # Other requests, the broker, files.
@@ -43,7 +43,7 @@ class Watching:
             # What many large snapshots have passed through is not given back by itself.
             if self.limits.most >= _MANY and self.limits.open <= self.limits.most // 2:
                 self.limits.most = self.limits.open
-                await anyio.to_thread.run_sync(give_back_memory)
+                await anyio.to_thread.run_sync(release_free_memory)
 
     @property
     def state(self) -> dict[str, Any]:

@@ -1,10 +1,10 @@
-"""Failures that the specification does not cover: from 0101 on."""
+"""Catalogue entries from 0101: errors that the published specification does not define."""
 
 from typing import Final
 
-from pyoco_protocol.problems.entries import entry, texts
+from pyoco_protocol.problems.catalogue_entry import entry, texts
 
-ADDED: Final = (
+SERVER_ENTRIES: Final = (
     entry(
         "0101",
         texts("The request is too large", "リクエストが大きすぎます"),
@@ -22,7 +22,7 @@ ADDED: Final = (
             "冪等キーは別の内容のリクエストで使用済みです",
         ),
         texts(
-            "Use a new key for a new request; repeat a request with exactly the same body.",
+            "Use a new key for a new request. To repeat a request, send exactly the same body.",
             "新しいリクエストには新しいキーを使い、再送では同じbodyを送ってください。",
         ),
         retryable=False,
@@ -56,8 +56,9 @@ ADDED: Final = (
         "0106",
         texts("An internal error occurred", "内部エラーが発生しました"),
         texts(
-            "Try again; if it stays, give the operator the error_id: the log has the cause.",
-            "再試行し、続く場合はerror_idを運用者に伝えてください。原因はログにあります。",
+            "Try again. If the error persists, give the error_id to an operator: the log has the "
+            "cause.",
+            "再試行し、解決しない場合はerror_idを運用者に伝えてください。原因はログに記録されています。",
         ),
     ),
     entry(
@@ -67,9 +68,10 @@ ADDED: Final = (
             "runが受理されたかどうか確認できませんでした",
         ),
         texts(
-            "The run may run or may not. Look it up by its run_id; do not resubmit blindly.",
+            "The run may or may not be executed. Look it up by its run_id before you submit it "
+            "again.",
             "runは実行される場合もされない場合もあります。"
-            "run_idで状態を確認し、確認せずに再投入しないでください。",
+            "再投入する前にrun_idで状態を確認してください。",
         ),
         retryable=False,
     ),
@@ -91,18 +93,18 @@ ADDED: Final = (
     ),
     entry(
         "0110",
-        texts("There is nothing at this path", "このパスは存在しません"),
+        texts("The path does not exist", "このパスは存在しません"),
         texts(
-            "Check the path; GET /openapi.json lists them all.",
+            "Check the path; GET /openapi.json lists all paths.",
             "パスを確認してください。GET /openapi.jsonで一覧できます。",
         ),
         retryable=False,
     ),
     entry(
         "0111",
-        texts("The method is not allowed here", "このメソッドは使用できません"),
+        texts("The method is not allowed for this path", "このパスでは使用できないメソッドです"),
         texts(
-            "Use one of the methods that the Allow header names.",
+            "Use one of the methods in the Allow header.",
             "Allowヘッダーに示されたメソッドを使ってください。",
         ),
         retryable=False,
@@ -114,10 +116,11 @@ ADDED: Final = (
             "サーバーの一部（HTTP、broker、worker）を起動できませんでした",
         ),
         texts(
-            "Follow `detail`, which names the part: free its port or choose another, stop what "
-            "holds its data directory, or correct what it was started with.",
-            "`detail` に示された部分について、ポートを空けるか変更する、"
-            "データディレクトリを使用中のプロセスを停止する、または起動時の指定を修正してください。",
+            "See `detail` for the part. Free its port or choose another one, stop the process "
+            "that uses its data directory, or correct its options.",
+            "`detail` に示された部分を確認し、ポートを空けるか変更する、"
+            "データディレクトリを使用中のプロセスを停止する、"
+            "または起動オプションを修正してください。",
         ),
     ),
     entry(
@@ -132,7 +135,7 @@ ADDED: Final = (
         "0114",
         texts("The run timed out", "runがタイムアウトしました"),
         texts(
-            "Find out which task takes so long, or give the run more time.",
+            "Find the slow task, or raise the time limit of the run.",
             "時間のかかっているタスクを確認するか、runの制限時間を延ばしてください。",
         ),
     ),
@@ -140,36 +143,37 @@ ADDED: Final = (
         "0115",
         texts("The stored record cannot be read", "保存されたレコードを読み取れません"),
         texts(
-            "Operators: the record is damaged or was written by something else; "
-            "check which versions share this broker.",
-            "運用者はレコードの破損や、このbrokerを共有する製品のバージョンを確認してください。",
+            "Operators: the record is damaged, or another program wrote it. "
+            "Check which versions share this broker.",
+            "運用者は、レコードが破損していないか、他のプログラムが書き込んでいないか、"
+            "brokerを共有する製品のバージョンが合っているかを確認してください。",
         ),
         retryable=False,
     ),
     entry(
         "0116",
-        texts("The run was tried too often", "runの試行回数が上限に達しました"),
+        texts("The run has reached its limit of attempts", "runの試行回数が上限に達しました"),
         texts(
-            "Each attempt ended before the flow did: look for a task that kills its worker, then "
-            "submit the run again. PYOCO_CONSUMER_MAX_DELIVER is the limit.",
-            "どの試行もflowの終了前に途切れています。workerを停止させるtaskがないか確認し、"
+            "Every attempt was interrupted before the flow ended. Look for a task that kills its "
+            "worker, then submit the run again. PYOCO_CONSUMER_MAX_DELIVER sets the limit.",
+            "すべての試行がflowの終了前に中断しています。workerを停止させるtaskがないか確認し、"
             "再投入してください。上限はPYOCO_CONSUMER_MAX_DELIVERです。",
         ),
     ),
     entry(
         "0117",
         texts(
-            "A worker of this id is running already", "同じworker_idのworkerが既に稼働しています"
+            "A worker with this id is already running", "同じworker_idのworkerが既に稼働しています"
         ),
         texts(
-            "Choose another --worker-id, or leave it out to get one that is unique.",
+            "Choose another --worker-id, or omit it to get a unique one.",
             "別の--worker-idを指定するか、省略して一意なIDを使用してください。",
         ),
         retryable=False,
     ),
     entry(
         "0118",
-        texts("The run is not over yet", "runがまだ終了していません"),
+        texts("The run has not ended yet", "runがまだ終了していません"),
         texts(
             "Cancel it first, or wait until it has ended.",
             "先にキャンセルするか、終了を待ってから再試行してください。",
@@ -182,7 +186,7 @@ ADDED: Final = (
             "ワークフローが許可されていない関数を呼び出しています",
         ),
         texts(
-            "Call a function of your own module, or have its module added to "
+            "Call a function of your own module, or add its module to "
             "PYOCO_CALLABLE_ALLOW on the workers with this tag.",
             "自分のモジュールの関数を使うか、該当tagのworkerのPYOCO_CALLABLE_ALLOWに"
             "そのモジュールを追加してください。",
@@ -193,9 +197,9 @@ ADDED: Final = (
         "0120",
         texts("The dead letter cannot be redriven", "DLQエントリを再投入できません"),
         texts(
-            "Read `detail`. If the work is still wanted, submit it anew with POST /runs; "
+            "Read `detail`. If the run is still needed, submit it again with POST /runs, "
             "then delete the entry.",
-            "`detail` を確認してください。必要であればPOST /runsで新たに投入し、"
+            "`detail` を確認してください。必要であればPOST /runsで再度投入し、"
             "エントリを削除してください。",
         ),
         retryable=False,
@@ -204,8 +208,8 @@ ADDED: Final = (
         "0123",
         texts("The list of runs is being built", "run一覧を構築中です"),
         texts(
-            "Try again in a few seconds; a gateway reads all runs once when it starts. "
-            "A single run can be read meanwhile.",
+            "Try again in a few seconds: a gateway reads all runs when it starts. "
+            "Single runs can be read already.",
             "数秒後に再試行してください。gatewayは起動時に全runを一度読み込みます。"
             "個別のrunはその間も参照できます。",
         ),

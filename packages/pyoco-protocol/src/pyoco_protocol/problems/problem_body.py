@@ -1,4 +1,4 @@
-"""What a failure becomes over HTTP: its body, in the caller's language."""
+"""The HTTP response body of an error, in the caller's language."""
 
 import re
 from typing import Final, NamedTuple, Self
@@ -6,14 +6,14 @@ from typing import Final, NamedTuple, Self
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from pyoco_protocol.problems.base import PyocoError
-from pyoco_protocol.problems.entries import Language
+from pyoco_protocol.problems.catalogue_entry import Language
 
 LANGUAGES: Final[tuple[Language, ...]] = ("en", "ja")
 _QUALITY: Final = re.compile(r"q=(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)", re.IGNORECASE)
 
 
 class Problem(BaseModel):
-    """The body of every failed answer; a failure may add fields of its own, such as `run_id`."""
+    """The body of every error response. An error may add fields, such as `run_id`."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
@@ -28,7 +28,7 @@ class Problem(BaseModel):
     def of(
         cls, error: PyocoError, *, language: Language = "en", request_id: str | None = None
     ) -> Self:
-        """Return the body for `error`, in the words of `language`."""
+        """Return the body for `error`, with message and hint in `language`."""
         return cls.model_validate(
             {
                 **{key: _encodable(value) for key, value in error.extra.items()},
@@ -43,7 +43,7 @@ class Problem(BaseModel):
 
 
 def _encodable(value: JsonValue) -> JsonValue:
-    """Return `value` as UTF-8 can carry it: JSON lets a caller send us half a character."""
+    """Return `value` with lone surrogates escaped: JSON allows them, UTF-8 does not."""
     if isinstance(value, str):
         return value.encode(errors="backslashreplace").decode()
     if isinstance(value, list):
@@ -54,34 +54,34 @@ def _encodable(value: JsonValue) -> JsonValue:
 
 
 class _Preference(NamedTuple):
-    """How much a caller wants a language; compares like the wish itself."""
+    """The rank of a language in an `Accept-Language` header; higher is better."""
 
     quality: float
     named: bool
     earliness: int
 
 
-_UNSPOKEN: Final = _Preference(0.0, False, 0)
+_NOT_LISTED: Final = _Preference(0.0, False, 0)
 
 
 def language_from_accept(header: str | None) -> Language:
-    """Return the language of ours that an `Accept-Language` header wants most; English by default.
+    """Return the best supported language for an `Accept-Language` header; English by default.
 
-    A language that is named beats one that only `*` allows; of two wanted alike the first wins.
+    With equal quality, a listed language beats `*`, and an earlier one beats a later one.
     """
-    wishes: dict[str, _Preference] = {}
+    preferences: dict[str, _Preference] = {}
     for position, item in enumerate((header or "").split(",")):
         tag, *parameters = (part.strip() for part in item.split(";"))
         quality = _quality_of(parameters)
         if quality is None:
             continue
         language = tag.lower().partition("-")[0]
-        # A language that is refused (`q=0`) is worse than one that is not spoken of.
-        wish = _Preference(quality or -1.0, language != "*", -position)
-        wishes[language] = max(wish, wishes.get(language, wish))
-    anything = wishes.get("*", _UNSPOKEN)
+        # A refused language (`q=0`) ranks below one that is not listed.
+        preference = _Preference(quality or -1.0, language != "*", -position)
+        preferences[language] = max(preference, preferences.get(language, preference))
+    any_other = preferences.get("*", _NOT_LISTED)
     # `max` keeps the first of equals, and English comes first.
-    return max(LANGUAGES, key=lambda language: wishes.get(language, anything))
+    return max(LANGUAGES, key=lambda language: preferences.get(language, any_other))
 
 
 def _quality_of(parameters: list[str]) -> float | None:

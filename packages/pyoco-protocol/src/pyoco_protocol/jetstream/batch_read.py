@@ -1,4 +1,4 @@
-"""The values of many keys in one request."""
+"""Reads the values of many keys with one request."""
 
 import json
 import logging
@@ -17,7 +17,7 @@ from pyoco_protocol.jetstream.requests import REQUEST_TIMEOUT_SEC
 
 _log = logging.getLogger(__name__)
 
-# The server takes no more in one request.
+# The server's maximum per request.
 MAX_KEYS: Final = 1024
 
 _STATUS: Final = "Status"
@@ -28,10 +28,10 @@ _NOTHING: Final = "404"
 async def read_many(
     client: Client, bucket: str, keys: Iterable[str], *, timeout_sec: float = REQUEST_TIMEOUT_SEC
 ) -> dict[str, Value]:
-    """Return what some replica has at these keys, up to 1024 of them; it may lag behind the leader.
+    """Return the values of at most `MAX_KEYS` keys from any replica, which may lag behind.
 
-    A hint, not an answer: what is missing may be there. Compare revisions, and read what matters
-    from the leader. A bucket that allows no direct reads gives nothing.
+    The result may be incomplete or outdated. Compare revisions, and read from the leader where it
+    matters. A bucket without direct reads returns nothing.
     """
     wanted = [subjects.kv_key(bucket, key) for key in keys]
     request = {"multi_last": wanted, "batch": len(wanted)}
@@ -46,7 +46,7 @@ async def read_many(
         with anyio.move_on_after(timeout_sec):
             await _collect(subscription, subjects.kv_key(bucket, ""), found)
     except (nats.errors.Error, OSError) as error:
-        _log.debug("values not read at once", extra={"resource": bucket, "reason": str(error)})
+        _log.debug("batch read failed", extra={"resource": bucket, "reason": str(error)})
     finally:
         with anyio.CancelScope(shield=True), anyio.move_on_after(1):
             await _end(subscription)
@@ -58,7 +58,7 @@ async def _collect(subscription: Subscription, prefix: str, found: dict[str, Val
         headers = message.headers or {}
         if (status := headers.get(_STATUS)) is not None:
             if status not in (_END, _NOTHING):
-                _log.debug("values not read at once", extra={"reason": str(headers)})
+                _log.debug("batch read failed", extra={"reason": str(headers)})
             return
         key = headers["Nats-Subject"].removeprefix(prefix)
         found[key] = _value(message, headers)
@@ -73,5 +73,5 @@ async def _end(subscription: Subscription) -> None:
     try:
         await subscription.unsubscribe()
     except (nats.errors.Error, OSError) as error:
-        # It went with its connection.
-        _log.debug("inbox not closed", extra={"reason": str(error)})
+        # The subscription ended with its connection.
+        _log.debug("unsubscribe failed", extra={"reason": str(error)})

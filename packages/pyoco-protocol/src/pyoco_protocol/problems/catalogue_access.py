@@ -1,13 +1,13 @@
-"""Failures at the door: who may call, from where, how much, and who may speak to the broker."""
+"""Catalogue entries from 0130: API keys, origins and limits of requests, access to the broker."""
 
 from typing import Final
 
-from pyoco_protocol.problems.entries import entry, texts
+from pyoco_protocol.problems.catalogue_entry import entry, texts
 
-ACCESS: Final = (
+ACCESS_ENTRIES: Final = (
     entry(
         "0130",
-        texts("The API key may not do this", "このAPI keyには許可されていない操作です"),
+        texts("The API key lacks the required scope", "API keyに必要なscopeがありません"),
         texts(
             "Use a key with the scope named in `detail`, or ask an operator for one.",
             "`detail` に示されたscopeを持つkeyを使うか、運用者に発行を依頼してください。",
@@ -15,18 +15,18 @@ ACCESS: Final = (
     ),
     entry(
         "0133",
-        texts("There is no such API key", "該当するAPI keyがありません"),
+        texts("The API key was not found", "API keyが見つかりません"),
         texts(
-            "Check the key id; `pyoco-server-admin api-key list` shows all there are.",
+            "Check the key id; `pyoco-server-admin api-key list` shows all keys.",
             "key idを確認してください。`pyoco-server-admin api-key list` で一覧を表示できます。",
         ),
         retryable=False,
     ),
     entry(
         "0134",
-        texts("The API key cannot be changed so", "このAPI keyはそのように変更できません"),
+        texts("The API key cannot be changed", "API keyを変更できません"),
         texts(
-            "The key stays as it is. `pyoco-server-admin api-key create` makes a new one.",
+            "The key is unchanged. `pyoco-server-admin api-key create` creates a new one.",
             "keyは変更されていません。"
             "新しいkeyは `pyoco-server-admin api-key create` で発行できます。",
         ),
@@ -35,35 +35,36 @@ ACCESS: Final = (
     entry(
         "0135",
         texts(
-            "The gateway is not called by this name",
-            "この名前でgatewayを呼び出すことはできません",
+            "The Host header is not accepted",
+            "Hostヘッダーを受け付けられません",
         ),
         texts(
-            "Use the address that the gateway listens on, or add the name to PYOCO_ALLOWED_HOSTS.",
-            "gatewayの待ち受けアドレスを使うか、PYOCO_ALLOWED_HOSTSに名前を追加してください。",
+            "Use the address that the gateway listens on, or add the host name to "
+            "PYOCO_ALLOWED_HOSTS.",
+            "gatewayの待ち受けアドレスを使うか、PYOCO_ALLOWED_HOSTSにホスト名を追加してください。",
         ),
     ),
     entry(
         "0136",
         texts(
-            "Pages of other sites may not change anything here",
-            "他サイトのページからは変更できません",
+            "Pages of other sites cannot change data",
+            "他サイトのページからデータを変更することはできません",
         ),
         texts(
-            "Call the API from a program, or from a page that this gateway serves. Names in "
-            "PYOCO_ALLOWED_HOSTS count as its own.",
+            "Call the API from a program, or from a page that this gateway serves. Host names in "
+            "PYOCO_ALLOWED_HOSTS count as this gateway.",
             "プログラム、またはこのgatewayが配信するページから呼び出してください。"
-            "PYOCO_ALLOWED_HOSTSの名前は自サイトとして扱われます。",
+            "PYOCO_ALLOWED_HOSTSのホスト名は同じサイトとして扱われます。",
         ),
         retryable=False,
     ),
     entry(
         "0137",
-        texts("The answer took too long", "応答が時間内に得られませんでした"),
+        texts("The response took too long", "時間内に応答できませんでした"),
         texts(
-            "What was asked for may have been done: look first, then try again. An idempotency "
-            "key makes that safe for submissions.",
-            "要求は処理された可能性があります。状態を確認してから再試行してください。"
+            "The request may have been executed: check the state, then try again. For "
+            "submissions, an idempotency key makes a retry safe.",
+            "リクエストは処理された可能性があります。状態を確認してから再試行してください。"
             "runの投入ではidempotency keyを使うと安全です。",
         ),
     ),
@@ -89,30 +90,30 @@ ACCESS: Final = (
     ),
     entry(
         "0140",
-        texts("NATS does not permit this to us", "NATSがこの操作を許可していません"),
+        texts("NATS denied an operation", "NATSで操作が許可されていません"),
         texts(
-            "An operator must give our NATS user the subject that the log names; "
-            "`pyoco-server-admin nats-config` writes what is needed.",
-            "ログに示されたsubjectの権限をNATSのユーザーに与えてください。"
+            "Give the NATS user permission for the subject named in the log; "
+            "`pyoco-server-admin nats-config` writes the required configuration.",
+            "ログに示されたsubjectの権限をNATSのユーザーに付与してください。"
             "`pyoco-server-admin nats-config` が必要な設定を出力します。",
         ),
     ),
     entry(
         "0141",
         texts(
-            "The job is not signed by a gateway we trust",
-            "信頼するgatewayの署名がないジョブです",
+            "The job is not signed by a trusted gateway",
+            "ジョブに信頼できるgatewayの署名がありません",
         ),
         texts(
-            "Give gateways and workers the same PYOCO_JOB_SIGNING_KEY; "
-            "if they have it, find out who else writes to the queue.",
+            "Set the same PYOCO_JOB_SIGNING_KEY on gateways and workers. "
+            "If it is set, find out which other program publishes to the queue.",
             "gatewayとworkerに同じ PYOCO_JOB_SIGNING_KEY を設定してください。"
-            "設定済みの場合は、キューに書き込んだ者を調べてください。",
+            "設定済みの場合は、キューに書き込んでいる他のプログラムを調べてください。",
         ),
     ),
     entry(
         "0142",
-        texts("NATS refused our credentials", "NATSが認証情報を拒否しました"),
+        texts("NATS refused the credentials", "NATSが認証情報を拒否しました"),
         texts(
             "Check PYOCO_NATS_USER and PYOCO_NATS_PASSWORD, or PYOCO_NATS_CREDS, "
             "against the users of the NATS server.",
@@ -124,8 +125,8 @@ ACCESS: Final = (
         "0143",
         texts("No trusted TLS connection to NATS", "NATSへの信頼できるTLS接続を確立できません"),
         texts(
-            "Check PYOCO_NATS_URL and PYOCO_NATS_TLS_CA, and PYOCO_NATS_TLS_CERT where NATS asks "
-            "for a certificate.",
+            "Check PYOCO_NATS_URL and PYOCO_NATS_TLS_CA, and PYOCO_NATS_TLS_CERT if NATS requires "
+            "a client certificate.",
             "PYOCO_NATS_URL と PYOCO_NATS_TLS_CA を確認してください。"
             "NATSが証明書を要求する場合は PYOCO_NATS_TLS_CERT も確認してください。",
         ),

@@ -1,4 +1,4 @@
-"""Why the broker keeps us out is said in words an operator can act on, again and again."""
+"""A refused login or TLS handshake is reported repeatedly, with a reason an operator can act on."""
 
 import base64
 import json
@@ -25,7 +25,7 @@ from pyoco_testkit.stack import free_port
 
 PASSWORD = "s3cr3t-of-the-broker"
 USERS = f'authorization {{ users: [{{ user: "worker", password: "{PASSWORD}" }}] }}'
-KEPT_OUT = "broker does not let us in, trying again until it does"
+REFUSED = "broker refuses the connection, retrying"
 
 
 def settings_for(server: NatsServer, *, scheme: str = "nats", **values: object) -> BrokerSettings:
@@ -42,12 +42,12 @@ def tls(files: CertificateFiles, authority: Authority, *, verify: bool = False) 
 
 
 def troubles(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
-    return [record for record in caplog.records if record.getMessage() == KEPT_OUT]
+    return [record for record in caplog.records if record.getMessage() == REFUSED]
 
 
 @asynccontextmanager
-async def kept_out(settings: BrokerSettings) -> AsyncGenerator[Callable[[], str | None]]:
-    """A connection that does not come about; gives what is said to who wants to use it."""
+async def refused_connection(settings: BrokerSettings) -> AsyncGenerator[Callable[[], str | None]]:
+    """Yield a function that returns the error of a connection that never comes up."""
 
     def reason(broker: Broker) -> str | None:
         try:
@@ -72,7 +72,7 @@ async def guarded(tmp_path: Path) -> AsyncGenerator[NatsServer]:
         yield server
 
 
-async def test_user_and_password_let_us_in(guarded: NatsServer) -> None:
+async def test_a_valid_user_and_password_connect(guarded: NatsServer) -> None:
     settings = settings_for(guarded, nats_user="worker", nats_password=PASSWORD)
     async with open_broker(settings, name="tests") as broker:
         with anyio.fail_after(10):
@@ -80,36 +80,36 @@ async def test_user_and_password_let_us_in(guarded: NatsServer) -> None:
         assert "api" in await ask(broker.client, "$JS.API.INFO")
 
 
-async def test_a_wrong_password_is_called_that(
+async def test_a_wrong_password_is_reported_without_the_password(
     guarded: NatsServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = settings_for(guarded, nats_user="worker", nats_password="wr0ng-s3cr3t")
-    async with kept_out(settings) as reason:
+    async with refused_connection(settings) as reason:
         expected = "ERR-PYOCO-0142: the broker refused the credentials of worker: "
         await eventually(lambda: (reason() or "").startswith(expected), True)
-    [told] = troubles(caplog)
-    assert told.levelno == logging.ERROR
-    assert told.__dict__["err_id"] == "ERR-PYOCO-0142"
-    assert "worker" in told.__dict__["reason"]
+    [record] = troubles(caplog)
+    assert record.levelno == logging.ERROR
+    assert record.__dict__["err_id"] == "ERR-PYOCO-0142"
+    assert "worker" in record.__dict__["reason"]
     assert "wr0ng-s3cr3t" not in caplog.text
     assert not any("wr0ng-s3cr3t" in str(record.__dict__) for record in caplog.records)
 
 
-async def test_it_is_said_again_while_it_lasts(
+async def test_a_refused_login_is_logged_again_while_it_lasts(
     guarded: NatsServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "_REMIND_SEC", 0.3)
     settings = settings_for(guarded, nats_user="worker", nats_password="wrong")
-    async with kept_out(settings):
+    async with refused_connection(settings):
         await eventually(lambda: len(troubles(caplog)) >= 3, True)
 
 
-async def test_nobody_in_particular_is_not_let_in_either(guarded: NatsServer) -> None:
-    async with kept_out(settings_for(guarded)) as reason:
+async def test_a_connection_without_credentials_is_refused(guarded: NatsServer) -> None:
+    async with refused_connection(settings_for(guarded)) as reason:
         await eventually(lambda: "refused the credentials" in (reason() or ""), True)
 
 
-async def test_answers_arrive_where_we_said(nats_server: NatsServer) -> None:
+async def test_answers_arrive_at_the_configured_inbox_prefix(nats_server: NatsServer) -> None:
     settings = settings_for(nats_server, nats_inbox_prefix="_INBOX_worker.cpu")
     async with open_broker(settings, name="tests") as broker:
         await broker.wait_until_up()
@@ -118,7 +118,7 @@ async def test_answers_arrive_where_we_said(nats_server: NatsServer) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["nats", "tls"])
-async def test_a_broker_that_we_trust_is_spoken_to_over_tls(
+async def test_a_broker_with_a_trusted_certificate_is_used_over_tls(
     tmp_path: Path, authority: Authority, scheme: str
 ) -> None:
     config = tls(authority.certificate(), authority)
@@ -135,16 +135,16 @@ async def test_a_broker_that_we_trust_is_spoken_to_over_tls(
 
 
 @pytest.mark.parametrize("by_name", [True, False], ids=["named", "system"])
-async def test_a_certificate_that_nobody_vouches_for_is_not_trusted(
+async def test_a_certificate_of_an_unknown_authority_is_not_trusted(
     tmp_path: Path, authority: Authority, caplog: pytest.LogCaptureFixture, by_name: bool
 ) -> None:
     config = tls(authority.certificate(), authority)
-    # The authorities of the system do not know it either.
-    trusted = {"nats_tls_ca": Authority(tmp_path / "stranger").ca} if by_name else {}
+    # The system's CA certificates do not include it either.
+    trusted = {"nats_tls_ca": Authority(tmp_path / "other").ca} if by_name else {}
     expected = "no trusted connection to the broker: its certificate is not trusted"
     async with (
         NatsServer(tmp_path / "nats", config=config) as server,
-        kept_out(settings_for(server, scheme="nats", **trusted)) as reason,
+        refused_connection(settings_for(server, scheme="nats", **trusted)) as reason,
     ):
         await eventually(lambda: expected in (reason() or ""), True)
     assert {record.__dict__["err_id"] for record in troubles(caplog)} == {"ERR-PYOCO-0143"}
@@ -156,22 +156,22 @@ async def test_a_certificate_of_another_host_is_not_trusted(
     config = tls(authority.certificate("broker.example"), authority)
     async with (
         NatsServer(tmp_path / "nats", config=config) as server,
-        kept_out(settings_for(server, nats_tls_ca=authority.ca)) as reason,
+        refused_connection(settings_for(server, nats_tls_ca=authority.ca)) as reason,
     ):
         await eventually(lambda: "127.0.0.1" in (reason() or ""), True)
 
 
-async def test_a_broker_without_tls_never_learns_our_password_if_we_insist(
+async def test_a_broker_without_tls_never_receives_the_password_when_tls_is_required(
     tmp_path: Path, authority: Authority
 ) -> None:
-    heard = bytearray()
+    received = bytearray()
 
     async def plain_server(stream: SocketStream) -> None:
         async with stream:
             await stream.send(b'INFO {"auth_required":true,"max_payload":1048576}\r\n')
             try:
                 async for data in stream:
-                    heard.extend(data)
+                    received.extend(data)
             except anyio.BrokenResourceError:
                 return
 
@@ -186,48 +186,48 @@ async def test_a_broker_without_tls_never_learns_our_password_if_we_insist(
     )
     async with listener, anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, plain_server)
-        async with kept_out(settings) as reason:
-            await eventually(lambda: "does not ask for TLS" in (reason() or ""), True)
+        async with refused_connection(settings) as reason:
+            await eventually(lambda: "does not offer TLS" in (reason() or ""), True)
         tasks.cancel_scope.cancel()
-    assert heard == b""
+    assert received == b""
 
 
-async def test_a_broker_that_asks_who_we_are_is_shown_our_certificate(
+async def test_a_client_certificate_is_sent_to_a_broker_that_requires_one(
     tmp_path: Path, authority: Authority
 ) -> None:
     config = tls(authority.certificate(), authority, verify=True)
-    ours = authority.certificate("gateway@here")
+    certificate = authority.certificate("gateway@here")
     async with NatsServer(tmp_path / "nats", config=config) as server:
         settings = settings_for(
             server,
             nats_tls_ca=authority.ca,
-            nats_tls_cert=ours.cert,
-            nats_tls_key=ours.key,
+            nats_tls_cert=certificate.cert,
+            nats_tls_key=certificate.key,
         )
         async with open_broker(settings, name="tests") as broker:
             with anyio.fail_after(10):
                 await broker.wait_until_up()
-        async with kept_out(settings_for(server, nats_tls_ca=authority.ca)) as reason:
+        async with refused_connection(settings_for(server, nats_tls_ca=authority.ca)) as reason:
             await eventually(lambda: "ERR-PYOCO-0143" in (reason() or ""), True)
 
 
 def token(claims: dict[str, object], signer: nkeys.KeyPair) -> str:
-    """Return claims as the tools of NATS sign them."""
+    """Return a signed JWT as the NATS tools make it."""
 
     def encoded(data: bytes) -> str:
         return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
     body = {"iat": 1, "jti": "x", "iss": signer.public_key.decode(), **claims}
     head = encoded(json.dumps({"typ": "JWT", "alg": "ed25519-nkey"}).encode())
-    said = f"{head}.{encoded(json.dumps(body).encode())}"
-    return f"{said}.{encoded(signer.sign(said.encode()))}"
+    signed = f"{head}.{encoded(json.dumps(body).encode())}"
+    return f"{signed}.{encoded(signer.sign(signed.encode()))}"
 
 
 def key_pair(kind: int) -> nkeys.KeyPair:
     return nkeys.from_seed(nkeys.encode_seed(os.urandom(32), kind))
 
 
-async def test_a_file_of_credentials_lets_us_in(tmp_path: Path) -> None:
+async def test_a_credentials_file_connects(tmp_path: Path) -> None:
     operator, account, user = map(
         key_pair, (nkeys.PREFIX_BYTE_OPERATOR, nkeys.PREFIX_BYTE_ACCOUNT, nkeys.PREFIX_BYTE_USER)
     )
@@ -260,5 +260,5 @@ async def test_a_file_of_credentials_lets_us_in(tmp_path: Path) -> None:
         async with open_broker(settings, name="tests") as broker:
             with anyio.fail_after(10):
                 await broker.wait_until_up()
-        async with kept_out(settings_for(server)) as reason:
+        async with refused_connection(settings_for(server)) as reason:
             await eventually(lambda: "refused the credentials" in (reason() or ""), True)

@@ -1,4 +1,4 @@
-"""How a failure is described: its two ids, its words in two languages, what to do next."""
+"""An entry of the error catalogue: two ids, a message and a hint in two languages."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ Texts = Mapping[Language, str]
 
 @dataclass(frozen=True, slots=True)
 class CatalogueEntry:
-    """One failure; ids are stable for ever, texts may get better.
+    """One kind of error. Ids never change; texts may be improved.
 
-    `retryable` says whether trying again can help once the hint has been followed. It is not
-    a licence for a machine to repeat a request: that follows from the HTTP status.
+    `retryable` says whether a retry can succeed after the hint was followed. Whether a program
+    may repeat a request by itself depends on the HTTP status instead.
     """
 
     err_id: str
@@ -25,7 +25,7 @@ class CatalogueEntry:
 
 
 def entry(number: str, message: Texts, hint: Texts, *, retryable: bool = True) -> CatalogueEntry:
-    """Return the failure with this number."""
+    """Return the catalogue entry with this number."""
     return CatalogueEntry(
         err_id=f"ERR-PYOCO-{number}",
         msg_id=f"MSG-PYOCO-{number}",

@@ -1,4 +1,4 @@
-"""What a caller meets before any route is asked: where it comes from, and how it sends."""
+"""Errors of the checks before routing: host, origin, timeouts, header size, encoding."""
 
 from http import HTTPStatus
 
@@ -7,7 +7,7 @@ from pyoco_protocol.problems.catalogue import CATALOGUE
 
 
 class HostNotAllowedError(PyocoError):
-    """The gateway is not called so: the name may be somebody's who leads browsers astray."""
+    """The Host header names an unknown host; an attacker may have rebound a DNS name."""
 
     entry = CATALOGUE["ERR-PYOCO-0135"]
     status = HTTPStatus.MISDIRECTED_REQUEST
@@ -17,7 +17,7 @@ class HostNotAllowedError(PyocoError):
 
 
 class HostUnclearError(PyocoError):
-    """The request has no Host header, several, or one that names no host."""
+    """The Host header is missing, repeated or invalid."""
 
     entry = CATALOGUE["ERR-PYOCO-0135"]
     status = HTTPStatus.BAD_REQUEST
@@ -27,7 +27,7 @@ class HostUnclearError(PyocoError):
 
 
 class ForeignOriginError(PyocoError):
-    """A page of another site asks a browser to change something here."""
+    """A browser sent the request for a page of another site."""
 
     entry = CATALOGUE["ERR-PYOCO-0136"]
     status = HTTPStatus.FORBIDDEN
@@ -37,17 +37,17 @@ class ForeignOriginError(PyocoError):
 
 
 class RequestTimedOutError(PyocoError):
-    """No answer was found in time; what was asked for may have been done."""
+    """The response did not start in time. The request may have been executed."""
 
     entry = CATALOGUE["ERR-PYOCO-0137"]
     status = HTTPStatus.SERVICE_UNAVAILABLE
 
     def __init__(self, timeout_sec: float) -> None:
-        super().__init__(f"no answer within {timeout_sec:g} s")
+        super().__init__(f"no response within {timeout_sec:g} s")
 
 
 class SlowRequestError(PyocoError):
-    """A part of the request takes too long to arrive."""
+    """A part of the request did not arrive in time."""
 
     entry = CATALOGUE["ERR-PYOCO-0138"]
     status = HTTPStatus.REQUEST_TIMEOUT
@@ -57,23 +57,23 @@ class SlowRequestError(PyocoError):
 
 
 class HeadersTooLargeError(PyocoError):
-    """A request has more headers, or longer ones, than the gateway reads."""
+    """The request has too many or too long headers."""
 
     entry = CATALOGUE["ERR-PYOCO-0139"]
     status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
 
     def __init__(self, max_count: int, max_bytes: int) -> None:
         super().__init__(
-            f"the limit is {max_count} headers and {max_bytes} bytes of them",
+            f"the limit is {max_count} headers with {max_bytes} bytes in total",
             extra={"max_headers": max_count, "max_bytes": max_bytes},
         )
 
 
 class ContentEncodingError(PyocoError):
-    """The body is compressed; how large it is would be known too late."""
+    """The body is compressed, which would bypass the size limits."""
 
     entry = CATALOGUE["ERR-PYOCO-0103"]
     status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
 
     def __init__(self, encoding: str) -> None:
-        super().__init__(f"Content-Encoding {encoding}; send the body as it is")
+        super().__init__(f"Content-Encoding {encoding}; send the body uncompressed")

@@ -1,4 +1,4 @@
-"""A log record as fields, and fields as one line: whatever is in them, it stays one line."""
+"""Formats log records as fields, and fields as one line of JSON or text."""
 
 import json
 import logging
@@ -15,20 +15,20 @@ from pyoco_protocol.problems import PyocoError
 
 Fields = dict[str, JsonValue]
 
-# What logging itself puts on a record; `extra` may not use these names.
+# Attributes that logging sets on a record; `extra` may not use these names.
 RESERVED: Final = frozenset({*logging.makeLogRecord({}).__dict__, "message", "asctime", "taskName"})
-# uvicorn's second wording of its message, with terminal colours.
+# uvicorn's message with terminal colours.
 _DROPPED: Final = frozenset({"color_message"})
 
 _MAX_DEPTH: Final = 8
 _LONGEST_INT_BITS: Final = 4096
-# What ends a line or steers a terminal somewhere: C0 and C1 controls, the Unicode line breaks,
-# what reverses the direction of text, and halves of characters, which UTF-8 cannot carry.
+# Characters that end a line or control a terminal: C0 and C1 controls, Unicode line breaks, text
+# direction marks, and lone surrogates, which UTF-8 cannot encode.
 _UNSAFE: Final = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]"
 )
 _SHORT_ESCAPES: Final = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
-# What `text_line` shows in its own place.
+# Fields that `text_line` writes at a fixed position.
 _IN_HEAD: Final = frozenset(
     {"ts", "level", "service", "logger", "message", "pathname", "lineno", "func"}
 )
@@ -36,7 +36,7 @@ _PLAIN: Final = re.compile(r"[^\s\"=]+")
 
 
 def error_fields(error: PyocoError) -> Fields:
-    """Return what a log line should say of `error`, for `extra`."""
+    """Return the fields of `error` for the `extra` of a log call."""
     own = {key: value for key, value in error.extra.items() if key not in RESERVED}
     return {
         **own,
@@ -49,47 +49,47 @@ def error_fields(error: PyocoError) -> Fields:
 def fields_of(
     record: logging.LogRecord, *, service: str, utc: bool = True, include_traceback: bool = True
 ) -> Fields:
-    """Return a record as JSON-able fields.
+    """Return the fields of a record, as JSON values.
 
-    `log_error` among them says that a part could not be shown; the rest is there all the same.
+    The field `log_error` reports values that could not be formatted.
     """
-    troubles: list[str] = []
+    faults: list[str] = []
     fields: Fields = {
         "ts": _timestamp(record.created, utc=utc),
         "service": service,
         "level": record.levelname,
         "logger": record.name,
-        "message": _message(record, troubles),
+        "message": _message(record, faults),
         "pathname": record.pathname,
         "lineno": record.lineno,
         "func": record.funcName,
     }
     error = record.exc_info[1] if record.exc_info else None
     if error is not None:
-        fields.update(_exception_fields(error, troubles, include_traceback=include_traceback))
+        fields.update(_exception_fields(error, faults, include_traceback=include_traceback))
     if record.stack_info:
         fields["stack"] = record.stack_info
     for key, value in record.__dict__.items():
         if key not in RESERVED and key not in _DROPPED:
-            # An extra never replaces a fact about the record itself.
+            # An extra never replaces a field of the record itself.
             own = key if key not in fields else f"extra_{key}"
-            fields[own] = shown(value, troubles)
+            fields[own] = shown(value, faults)
     if isinstance(error, PyocoError):
         for key, value in error_fields(error).items():
-            fields.setdefault(key, shown(value, troubles))
-    if troubles:
-        fields["log_error"] = "; ".join(troubles)
+            fields.setdefault(key, shown(value, faults))
+    if faults:
+        fields["log_error"] = "; ".join(faults)
     return fields
 
 
 def json_line(fields: Mapping[str, JsonValue], *, ascii_only: bool = False) -> str:
-    """Return fields as one line of JSON; `ascii_only` suits a stream that cannot take more."""
+    """Return fields as one line of JSON; `ascii_only` is for streams without Unicode."""
     line = json.dumps(fields, ensure_ascii=ascii_only, allow_nan=False, separators=(",", ":"))
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", line)
 
 
 def text_line(fields: Mapping[str, JsonValue], *, ascii_only: bool = False) -> str:
-    """Return fields as one line for people: when, how grave, where, what, then the rest."""
+    """Return fields as one line for people: time, level, service, logger, message, others."""
     head = f"{fields['ts']} {fields['level']:<8} {fields['service']} {fields['logger']}"
     rest = [f"{key}={_text_value(item)}" for key, item in fields.items() if key not in _IN_HEAD]
     place = _text_value(f"{fields['pathname']}:{fields['lineno']}")
@@ -98,60 +98,60 @@ def text_line(fields: Mapping[str, JsonValue], *, ascii_only: bool = False) -> s
 
 
 def escaped(text: str) -> str:
-    """Return `text` with everything escaped that would end its line or steer a terminal."""
+    """Return `text` with line breaks and terminal control characters escaped."""
     return _UNSAFE.sub(_escape, text)
 
 
-def shown(value: object, troubles: list[str]) -> JsonValue:
-    """Return `value` as JSON can hold it; what JSON does not know becomes text.
+def shown(value: object, faults: list[str]) -> JsonValue:
+    """Return `value` as a JSON value; other types become text.
 
-    What cannot even become text is replaced by its type, and told in `troubles`.
+    A value that cannot become text is replaced by its type and reported in `faults`.
     """
     try:
-        return _jsonable(value, troubles, 0)
+        return _jsonable(value, faults, 0)
     except Exception as error:  # noqa: BLE001 - runs foreign code, and a log line must come out
-        return _replaced(value, error, troubles)
+        return _replaced(value, error, faults)
 
 
-def _jsonable(value: object, troubles: list[str], depth: int) -> JsonValue:
+def _jsonable(value: object, faults: list[str], depth: int) -> JsonValue:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
-        # Python refuses to write out very long integers in decimal.
+        # Python refuses to convert very long integers to decimal.
         return int(value) if value.bit_length() <= _LONGEST_INT_BITS else hex(value)
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else repr(float(value))
     if depth < _MAX_DEPTH:
         if isinstance(value, Mapping):
             return {
-                _text(key, troubles): _jsonable(item, troubles, depth + 1)
+                _text(key, faults): _jsonable(item, faults, depth + 1)
                 for key, item in value.items()
             }
         if isinstance(value, list | tuple | set | frozenset):
-            return [_jsonable(item, troubles, depth + 1) for item in value]
-    return _text(value, troubles)
+            return [_jsonable(item, faults, depth + 1) for item in value]
+    return _text(value, faults)
 
 
-def _replaced(value: object, error: Exception, troubles: list[str]) -> str:
-    troubles.append(f"{type(value).__name__} could not be shown: {type(error).__name__}")
+def _replaced(value: object, error: Exception, faults: list[str]) -> str:
+    faults.append(f"{type(value).__name__} could not be shown: {type(error).__name__}")
     return f"<{type(value).__name__}>"
 
 
-def _text(value: object, troubles: list[str]) -> str:
+def _text(value: object, faults: list[str]) -> str:
     try:
         return str(value)
     except Exception as error:  # noqa: BLE001 - runs foreign code, and a log line must come out
-        return _replaced(value, error, troubles)
+        return _replaced(value, error, faults)
 
 
-def _message(record: logging.LogRecord, troubles: list[str]) -> str:
+def _message(record: logging.LogRecord, faults: list[str]) -> str:
     try:
         return record.getMessage()
     except Exception as error:  # noqa: BLE001 - runs foreign code, and a log line must come out
-        troubles.append(f"message could not be formatted: {type(error).__name__}")
-        return _text(record.msg, troubles)
+        faults.append(f"message could not be formatted: {type(error).__name__}")
+        return _text(record.msg, faults)
 
 
 def _timestamp(created: float, *, utc: bool) -> str:
@@ -162,19 +162,19 @@ def _timestamp(created: float, *, utc: bool) -> str:
 
 
 def _exception_fields(
-    error: BaseException, troubles: list[str], *, include_traceback: bool
+    error: BaseException, faults: list[str], *, include_traceback: bool
 ) -> Fields:
-    """Return who failed, of what, and where: the place is that of the first failure of a chain."""
+    """Return type, message and location of an exception; the location is that of its root cause."""
     first = list(_chain(error))[-1]
     fields: Fields = {
         "exc_type": _type_name(error),
-        "exc_message": _text(error, troubles),
+        "exc_message": _text(error, faults),
         "exc_origin": _origin(first),
     }
     if first is not error:
-        fields["exc_cause"] = f"{_type_name(first)}: {_text(first, troubles)}"
+        fields["exc_cause"] = f"{_type_name(first)}: {_text(first, faults)}"
     if include_traceback:
-        fields["exc_traceback"] = _traceback(error, troubles)
+        fields["exc_traceback"] = _traceback(error, faults)
     return fields
 
 
@@ -201,11 +201,11 @@ def _origin(error: BaseException) -> str | None:
     return f"{frames[-1].filename}:{frames[-1].lineno} {frames[-1].name}" if frames else None
 
 
-def _traceback(error: BaseException, troubles: list[str]) -> str:
+def _traceback(error: BaseException, faults: list[str]) -> str:
     try:
         return "".join(traceback.format_exception(error))
     except Exception as failure:  # noqa: BLE001 - runs foreign code, and a log line must come out
-        troubles.append(f"traceback could not be formatted: {type(failure).__name__}")
+        faults.append(f"traceback could not be formatted: {type(failure).__name__}")
         return "".join(traceback.format_tb(error.__traceback__))
 
 

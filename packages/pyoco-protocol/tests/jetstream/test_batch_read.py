@@ -1,12 +1,12 @@
-"""Many values at once, from a real bucket."""
+"""Batch reads from a real bucket."""
 
 import json
 
 import pytest
 
+from pyoco_protocol.jetstream.batch_read import MAX_KEYS, read_many
 from pyoco_protocol.jetstream.bucket import Bucket, Value
 from pyoco_protocol.jetstream.connection import Broker
-from pyoco_protocol.jetstream.many_values import MAX_KEYS, read_many
 from pyoco_protocol.jetstream.requests import ask
 from pyoco_protocol.jetstream.run_store import RunStore
 from pyoco_protocol.subjects import Names
@@ -22,13 +22,13 @@ def bucket(broker: Broker) -> Bucket:
 
 
 async def forbid_direct_reads(broker: Broker) -> None:
-    """A bucket as another client library makes it."""
+    """Change the bucket to what another client library creates."""
     config = (await ask(broker.client, f"$JS.API.STREAM.INFO.KV_{NAME}"))["config"]
     update = json.dumps({**config, "allow_direct": False}).encode()
     await ask(broker.client, f"$JS.API.STREAM.UPDATE.KV_{NAME}", update)
 
 
-async def test_values_come_with_their_revisions(broker: Broker, bucket: Bucket) -> None:
+async def test_values_are_returned_with_their_revisions(broker: Broker, bucket: Bucket) -> None:
     first = await bucket.create("a", b"1")
     second = await bucket.replace("a", b"2", first)
     third = await bucket.create("b", b"x" * 100_000)
@@ -45,7 +45,9 @@ async def test_values_come_with_their_revisions(broker: Broker, bucket: Bucket) 
     assert await read_many(broker.client, NAME, []) == {}
 
 
-async def test_as_many_as_the_server_takes_come_at_once(broker: Broker, bucket: Bucket) -> None:
+async def test_the_maximum_number_of_keys_is_read_with_one_request(
+    broker: Broker, bucket: Bucket
+) -> None:
     keys = [f"k{number}" for number in range(MAX_KEYS)]
     for key in keys:
         await bucket.create(key, key.encode())
@@ -55,7 +57,7 @@ async def test_as_many_as_the_server_takes_come_at_once(broker: Broker, bucket: 
     assert {key: value.data for key, value in found.items()} == {key: key.encode() for key in keys}
 
 
-async def test_what_cannot_be_read_at_once_is_simply_not_there(
+async def test_values_that_cannot_be_batch_read_are_left_out(
     broker: Broker, bucket: Bucket, nats_server: NatsServer
 ) -> None:
     await bucket.create("a", b"1")
@@ -67,7 +69,7 @@ async def test_what_cannot_be_read_at_once_is_simply_not_there(
 
 
 @pytest.mark.parametrize("direct", [True, False])
-async def test_snapshots_are_read_as_they_stand_or_later_and_the_rest_is_left_out(
+async def test_snapshots_are_read_at_their_revision_or_later_and_others_are_left_out(
     broker: Broker, bucket: Bucket, direct: bool
 ) -> None:
     store = RunStore(broker, Names())
@@ -77,7 +79,7 @@ async def test_snapshots_are_read_as_they_stand_or_later_and_the_rest_is_left_ou
     await store.replace(later, revisions[later.run_id])
     await store.delete(runs[2].run_id, revisions[runs[2].run_id])
     await bucket.replace(runs[3].run_id, b"unreadable", revisions[runs[3].run_id])
-    # As a replica sees it that lags behind: the leader has to be asked.
+    # The expected revision is newer than that of the replica, so the leader is read.
     revisions[runs[4].run_id] += 1000
     revisions[snapshot().run_id] = 1
     if not direct:

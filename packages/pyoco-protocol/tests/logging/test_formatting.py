@@ -2,10 +2,7 @@ import io
 import json
 import logging
 import re
-import subprocess
-import sys
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -25,7 +22,7 @@ RUN = "7d0c1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4"
 SERVICE = "pyoco-server:worker"
 log = logging.getLogger("pyoco.test_logs")
 
-# Everything Python can hold in a string, half characters too, and often what does harm.
+# Any Python string, including lone surrogates, with many control characters.
 any_text = st.lists(
     st.sampled_from('\n\r\t\x00\x1b\x7f\x85\x9b\u2028\u2029\u202e\ufeff\ud800\udfff"\\= ')
     | st.characters(exclude_categories=())
@@ -33,7 +30,7 @@ any_text = st.lists(
 
 
 class Hostile:
-    """Something that fails however it is looked at."""
+    """An object that cannot be converted to text."""
 
     def __str__(self) -> str:
         raise RuntimeError("no text")
@@ -44,19 +41,6 @@ class Hostile:
 class HostileMapping(dict[str, str]):
     def items(self) -> Any:
         raise RuntimeError("no items")
-
-
-@pytest.fixture(autouse=True)
-def _logging_as_it_was() -> Iterator[None]:
-    """Put back what a test changes for the whole process."""
-    root = logging.getLogger()
-    level = root.level
-    yield
-    root.setLevel(level)
-    for handler in list(root.handlers):
-        if isinstance(handler, LineHandler | logging.NullHandler):
-            root.removeHandler(handler)
-    logging.captureWarnings(capture=False)
 
 
 def line_of(write: Callable[[], None], **settings: Any) -> str:
@@ -81,7 +65,7 @@ def fail() -> None:
     raise ValueError("first\nfailure")
 
 
-def fail_in_turn() -> None:
+def fail_with_a_cause() -> None:
     try:
         fail()
     except ValueError as error:
@@ -95,7 +79,7 @@ def log_exception(of: Callable[[], None]) -> None:
         log.exception("it failed")
 
 
-def test_a_record_says_when_what_and_where() -> None:
+def test_a_record_has_time_message_and_location() -> None:
     record = record_of(lambda: log.info("run %s", "taken", extra={"run_id": RUN, "attempt": 2}))
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", record.pop("ts"))
     assert record.pop("pathname") == __file__
@@ -111,12 +95,12 @@ def test_a_record_says_when_what_and_where() -> None:
     }
 
 
-def test_local_time_carries_its_offset() -> None:
+def test_local_time_has_its_offset() -> None:
     record = record_of(lambda: log.info("hello"), log_utc=False)
     assert re.fullmatch(r".*T\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d", record["ts"])
 
 
-def test_the_context_of_a_run_is_kept() -> None:
+def test_extra_fields_are_kept() -> None:
     context = {
         "run_id": RUN,
         "flow_name": "昼寝",
@@ -132,11 +116,11 @@ def test_the_context_of_a_run_is_kept() -> None:
     assert {key: record[key] for key in context} == context
 
 
-def test_japanese_text_is_readable_in_the_line() -> None:
+def test_japanese_text_is_not_escaped() -> None:
     assert "実行に失敗" in line_of(lambda: log.info("実行に失敗"))
 
 
-def test_an_exception_is_told_with_its_type_message_place_and_traceback() -> None:
+def test_an_exception_has_type_message_location_and_traceback() -> None:
     record = record_of(lambda: log_exception(fail))
     assert (record["exc_type"], record["exc_message"]) == ("ValueError", "first\nfailure")
     assert re.fullmatch(re.escape(__file__) + r":\d+ fail", record["exc_origin"])
@@ -144,8 +128,8 @@ def test_an_exception_is_told_with_its_type_message_place_and_traceback() -> Non
     assert "exc_cause" not in record
 
 
-def test_the_first_failure_of_a_chain_is_told_too() -> None:
-    record = record_of(lambda: log_exception(fail_in_turn), log_include_traceback=False)
+def test_the_root_cause_of_a_chain_is_logged() -> None:
+    record = record_of(lambda: log_exception(fail_with_a_cause), log_include_traceback=False)
     assert record["exc_type"] == "pyoco_protocol.problems.processes.BrokerUnavailableError"
     assert record["exc_cause"] == "ValueError: first\nfailure"
     assert record["exc_origin"].endswith(" fail")
@@ -157,12 +141,12 @@ def test_tracebacks_can_be_left_out() -> None:
     assert record["exc_type"] == "ValueError"
 
 
-def test_a_named_failure_brings_its_ids() -> None:
-    record = record_of(lambda: log_exception(fail_in_turn))
+def test_a_catalogue_error_adds_its_ids() -> None:
+    record = record_of(lambda: log_exception(fail_with_a_cause))
     assert (record["err_id"], record["msg_id"]) == ("ERR-PYOCO-0003", "MSG-PYOCO-0003")
 
 
-def test_the_ids_that_were_given_stand_before_those_of_the_exception() -> None:
+def test_ids_in_extra_override_those_of_the_exception() -> None:
     error = BrokerUnavailableError("gone")
     extra = {"err_id": "ERR-PYOCO-0008"}
     record = record_of(lambda: log.error("not stored", exc_info=error, extra=extra))
@@ -170,14 +154,14 @@ def test_the_ids_that_were_given_stand_before_those_of_the_exception() -> None:
     assert record["exc_origin"] is None
 
 
-def test_a_chain_that_bites_its_tail_is_told_once() -> None:
+def test_a_cyclic_exception_chain_is_logged_once() -> None:
     first, second = ValueError("first"), ValueError("second")
     first.__cause__, second.__cause__ = second, first
     record = record_of(lambda: log.error("odd", exc_info=first), log_include_traceback=False)
     assert record["exc_cause"] == "ValueError: second"
 
 
-def test_the_fields_of_an_error_go_into_extra() -> None:
+def test_error_fields_can_be_used_as_extra() -> None:
     error = RunTimedOutError(RUN, 60)
     record = record_of(lambda: log.error("run stopped", extra=error_fields(error)))
     assert record["err_id"] == "ERR-PYOCO-0114"
@@ -186,7 +170,7 @@ def test_the_fields_of_an_error_go_into_extra() -> None:
     assert (record["run_id"], record["timeout_sec"]) == (RUN, 60)
 
 
-def test_the_fields_of_an_error_never_clash_with_those_of_logging() -> None:
+def test_error_fields_never_conflict_with_attributes_of_logging() -> None:
     class OddError(PyocoError):
         entry = CATALOGUE["ERR-PYOCO-0106"]
 
@@ -195,7 +179,7 @@ def test_the_fields_of_an_error_never_clash_with_those_of_logging() -> None:
     assert (record["id"], record["message"]) == (1, "odd")
 
 
-def test_an_extra_never_replaces_a_fact_about_the_record() -> None:
+def test_an_extra_never_replaces_a_field_of_the_record() -> None:
     extra = {"level": 7, "ts": "never", "service": "other", "exc_type": "x"}
     record = record_of(lambda: log.error("odd", exc_info=ValueError("v"), extra=extra))
     assert (record["level"], record["extra_level"]) == ("ERROR", 7)
@@ -206,7 +190,7 @@ def test_an_extra_never_replaces_a_fact_about_the_record() -> None:
 
 @pytest.mark.parametrize("log_format", ["json", "text"])
 @given(message=any_text, name=any_text, value=any_text)
-def test_any_text_is_one_line_that_a_terminal_can_bear(
+def test_any_text_is_one_line_without_control_characters(
     log_format: str, message: str, name: str, value: str
 ) -> None:
     key = "x_" + name
@@ -216,13 +200,13 @@ def test_any_text_is_one_line_that_a_terminal_can_bear(
 
 
 def paired(text: str) -> str:
-    """Return `text` as a JSON reader has it: two halves of a character make that character."""
+    """Return `text` with surrogate pairs combined, as a JSON parser does."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
 @example(message="\ud800\udfff", value="\udfff\ud800", error="\ud800")
 @given(message=any_text, value=any_text, error=any_text)
-def test_what_was_logged_can_be_read_back(message: str, value: str, error: str) -> None:
+def test_logged_text_can_be_parsed_back(message: str, value: str, error: str) -> None:
     record = record_of(
         lambda: log.error("%s", message, exc_info=ValueError(error), extra={"reason": value})
     )
@@ -265,7 +249,7 @@ def deep(levels: int) -> list[Any]:
     return value
 
 
-def itself() -> list[Any]:
+def cyclic() -> list[Any]:
     value: list[Any] = []
     value.append(value)
     return value
@@ -285,23 +269,23 @@ def itself() -> list[Any]:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_json_does_not_know_becomes_text(value: object, shown: object) -> None:
+def test_values_that_json_does_not_have_become_text(value: object, shown: object) -> None:
     assert record_of(lambda: log.info("value", extra={"value": value}))["value"] == shown
 
 
-@pytest.mark.parametrize("value", [deep(50), itself()], ids=["deep", "endless"])
-def test_what_goes_deep_is_cut_off(value: object) -> None:
+@pytest.mark.parametrize("value", [deep(50), cyclic()], ids=["deep", "cyclic"])
+def test_deeply_nested_values_are_cut(value: object) -> None:
     record = record_of(lambda: log.info("value", extra={"value": value}))
     assert str(record["value"]).startswith("[" * 8 + "'[")
     assert "log_error" not in record
 
 
-def test_what_is_too_deep_even_for_text_is_named() -> None:
+def test_a_value_too_deep_for_text_is_reported() -> None:
     record = record_of(lambda: log.info("value", extra={"value": deep(100_000)}))
     assert "list could not be shown: RecursionError" in record["log_error"]
 
 
-def test_what_cannot_be_shown_costs_its_own_place_only(
+def test_a_value_that_cannot_be_shown_is_replaced_and_reported(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     extra = {"bad": Hostile(), "worse": HostileMapping(a="b"), "run_id": RUN}
@@ -315,8 +299,8 @@ def test_what_cannot_be_shown_costs_its_own_place_only(
     assert capsys.readouterr().err.startswith("ERR-PYOCO-0013 MSG-PYOCO-0013 ")
 
 
-def test_a_message_that_does_not_fit_its_arguments_is_logged_all_the_same() -> None:
-    # Handed over directly: pytest's own handlers refuse such a record.
+def test_a_message_that_does_not_match_its_arguments_is_still_logged() -> None:
+    # Passed to the handler directly, because pytest's handlers refuse such a record.
     stream = io.StringIO()
     handler = LineHandler(stream, service=SERVICE, settings=LogSettings())
     handler.handle(log.makeRecord("x", logging.INFO, __file__, 1, "%d of %s", ("x",), None))
@@ -325,7 +309,7 @@ def test_a_message_that_does_not_fit_its_arguments_is_logged_all_the_same() -> N
     assert "message could not be formatted" in record["log_error"]
 
 
-def test_text_is_for_people() -> None:
+def test_text_lines_are_readable() -> None:
     line = line_of(
         lambda: log.warning("run %s", "late", extra={"run_id": RUN, "reason": "a b"}),
         log_format="text",
@@ -335,142 +319,3 @@ def test_text_is_for_people() -> None:
         rf'run_id={RUN} reason="a b" at=\S+:\d+',
         line,
     )
-
-
-def test_a_level_below_the_lowest_is_not_logged() -> None:
-    stream = io.StringIO()
-    configure_logging(SERVICE, LogSettings(log_level="WARNING"), stream=stream)
-    log.info("quiet")
-    assert stream.getvalue() == ""
-
-
-def test_configuring_twice_writes_once(capsys: pytest.CaptureFixture[str]) -> None:
-    first = configure_logging("one", LogSettings())
-    second = configure_logging("two", LogSettings())
-    log.info("hello")
-    assert [json.loads(line)["service"] for line in capsys.readouterr().out.splitlines()] == ["two"]
-    handlers = logging.getLogger().handlers
-    assert first not in handlers
-    assert second in handlers
-
-
-def test_handlers_of_others_are_left_alone() -> None:
-    other = logging.NullHandler()
-    logging.getLogger().addHandler(other)
-    configure_logging(SERVICE, LogSettings(), stream=io.StringIO())
-    assert other in logging.getLogger().handlers
-
-
-def test_warnings_are_logged() -> None:
-    def warn() -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("always")
-            logging.captureWarnings(capture=True)
-            warnings.warn("careful", UserWarning, stacklevel=1)
-
-    record = record_of(warn)
-    assert (record["logger"], record["level"]) == ("py.warnings", "WARNING")
-    assert "UserWarning: careful" in record["message"]
-
-
-def test_the_server_library_speaks_through_us(capsys: pytest.CaptureFixture[str]) -> None:
-    access = logging.getLogger("uvicorn.access")
-    access.propagate = False
-    access.addHandler(logging.StreamHandler(sys.stdout))
-    extra = {"color_message": "\x1b[31mGET\x1b[0m"}
-    record = record_of(lambda: access.info('%s - "%s %s"', "1.2.3.4", "GET", "/\n", extra=extra))
-    assert record["message"] == '1.2.3.4 - "GET /\n"'
-    assert "color_message" not in record
-    assert capsys.readouterr().out == ""
-
-
-def test_a_closed_stream_is_told_once_and_never_raises(capsys: pytest.CaptureFixture[str]) -> None:
-    stream = io.StringIO()
-    configure_logging(SERVICE, LogSettings(), stream=stream)
-    stream.close()
-    log.info("lost")
-    log.info("lost too")
-    captured = capsys.readouterr().err
-    assert captured.count("ERR-PYOCO-0013") == 1
-    assert len(captured.splitlines()) == 1
-
-
-def test_no_stream_at_all_is_told_once_and_never_raises(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "stdout", None)
-    configure_logging(SERVICE, LogSettings())
-    log.info("lost")
-    log.info("lost too")
-    assert capsys.readouterr().err.count("ERR-PYOCO-0013") == 1
-
-
-def test_with_nobody_left_to_tell_nothing_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdout", None)
-    monkeypatch.setattr(sys, "stderr", None)
-    configure_logging(SERVICE, LogSettings())
-    log.info("lost")
-
-
-@pytest.mark.parametrize("log_format", ["json", "text"])
-def test_a_stream_that_knows_only_ascii_gets_only_ascii(log_format: str) -> None:
-    raw = io.BytesIO()
-    stream = io.TextIOWrapper(raw, encoding="ascii")
-    settings = LogSettings.model_validate({"log_format": log_format})
-    configure_logging(SERVICE, settings, stream=stream)
-    log.info("実行", extra={"flow_name": "昼寝"})
-    line = raw.getvalue().decode("ascii")
-    assert "\\u5b9f\\u884c" in line
-    if log_format == "json":
-        assert json.loads(line)["message"] == "実行"
-
-
-def test_logging_where_the_stack_ends_does_not_raise() -> None:
-    handler = LineHandler(io.StringIO(), service=SERVICE, settings=LogSettings())
-    record = log.makeRecord("x", logging.INFO, __file__, 1, "hello", (), None)
-
-    def descend(levels: int, act: Callable[[], None]) -> None:
-        if levels:
-            descend(levels - 1, act)
-        else:
-            act()
-
-    deepest = sys.getrecursionlimit()
-    while True:
-        try:
-            descend(deepest, lambda: None)
-            break
-        except RecursionError:
-            deepest -= 1
-    for spare in range(1, 40):
-        descend(deepest - spare, lambda: handler.emit(record))
-
-
-BROKEN_PIPE = """
-import logging, sys
-from pyoco_protocol.logging.setup import configure_logging
-from pyoco_protocol.settings import LogSettings
-configure_logging("pyoco-server:http", LogSettings())
-sys.stdin.read()
-for _ in range(3):
-    logging.getLogger("x").info("nobody reads this")
-"""
-
-
-def test_a_reader_that_goes_away_does_not_change_how_the_process_ends() -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", BROKEN_PIPE],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.close()
-        process.stdin.close()
-        complaint = process.stderr.read()
-    assert process.returncode == 0
-    assert complaint.count("ERR-PYOCO-0013") == 1
-    assert len(complaint.splitlines()) == 1

@@ -1,10 +1,10 @@
-"""The failures that the specification names."""
+"""Catalogue entries 0001 to 0024. The published specification defines their messages."""
 
 from typing import Final
 
-from pyoco_protocol.problems.entries import entry, texts
+from pyoco_protocol.problems.catalogue_entry import entry, texts
 
-PUBLISHED: Final = (
+SPEC_ENTRIES: Final = (
     entry(
         "0001",
         texts("The health check failed", "稼働確認に失敗しました"),
@@ -36,7 +36,7 @@ PUBLISHED: Final = (
             "孤児runが残っている可能性があります（best-effort cleanup失敗）",
         ),
         texts(
-            "Look up the run by its id; cancel it if it is not wanted.",
+            "Look up the run by its id; cancel it if it is not needed.",
             "run_idで該当runを確認し、不要であれば取り消してください。",
         ),
     ),
@@ -44,7 +44,7 @@ PUBLISHED: Final = (
         "0005",
         texts("The run was not found", "runが見つかりません"),
         texts(
-            "Check the run id. A run disappears when its retention time is over.",
+            "Check the run id. A run is deleted after its retention time.",
             "run_idを確認してください。保存期間を過ぎたrunは削除されます。",
         ),
         retryable=False,
@@ -70,7 +70,7 @@ PUBLISHED: Final = (
         "0008",
         texts("The terminal state could not be recorded", "terminal状態の記録に失敗しました"),
         texts(
-            "Restore NATS; the worker keeps the result and goes on trying.",
+            "Restore NATS. The worker keeps the result and retries.",
             "NATSを復旧してください。workerは結果を保持して再試行を続けます。",
         ),
     ),
@@ -81,7 +81,7 @@ PUBLISHED: Final = (
             "in_progress ACK の送信に失敗しました",
         ),
         texts(
-            "Restore NATS; if it stays away longer than AckWait the run may be delivered again.",
+            "Restore NATS. If the outage exceeds AckWait, the run may be delivered again.",
             "NATSを復旧してください。AckWaitを超えるとrunが再配送されることがあります。",
         ),
     ),
@@ -89,7 +89,7 @@ PUBLISHED: Final = (
         "0010",
         texts("The snapshot is too large", "スナップショットが大きすぎます"),
         texts(
-            "Let tasks return less (a reference instead of data), "
+            "Let tasks return less data (for example a reference to it), "
             "or raise PYOCO_MAX_RUN_SNAPSHOT_BYTES.",
             "タスクの出力を小さくする（データではなく参照を返す）か、"
             "PYOCO_MAX_RUN_SNAPSHOT_BYTESを見直してください。",
@@ -102,7 +102,7 @@ PUBLISHED: Final = (
             "DLQへのpublishに失敗しました（best-effort）",
         ),
         texts(
-            "Look at the run's snapshot for the cause first.",
+            "Check the snapshot of the run for the cause first.",
             "まずrunスナップショットで原因を確認してください。",
         ),
     ),
@@ -110,7 +110,8 @@ PUBLISHED: Final = (
         "0012",
         texts("An invalid job was received", "不正なジョブを受信しました"),
         texts(
-            "Check what publishes to the work subject, and that its version fits the workers'.",
+            "Check which programs publish to the work subject, and that their versions match the "
+            "workers.",
             "ジョブの発行元とsubject、workerとのバージョンの整合を確認してください。",
         ),
         retryable=False,
@@ -119,7 +120,7 @@ PUBLISHED: Final = (
         "0013",
         texts("Writing the log failed (best-effort)", "ログ出力に失敗しました（best-effort）"),
         texts(
-            "Check the PYOCO_LOG_* settings and whether stdout can be written to.",
+            "Check the PYOCO_LOG_* settings and whether stdout is writable.",
             "PYOCO_LOG_*の設定と、stdoutへ書き込めるかを確認してください。",
         ),
     ),
@@ -143,7 +144,7 @@ PUBLISHED: Final = (
         "0016",
         texts("The workflow file is too large", "ワークフローファイルが大きすぎます"),
         texts(
-            "Make the file smaller, or have PYOCO_WORKFLOW_YAML_MAX_BYTES raised.",
+            "Make the file smaller, or raise PYOCO_WORKFLOW_YAML_MAX_BYTES.",
             "ファイルを小さくするか、PYOCO_WORKFLOW_YAML_MAX_BYTESを見直してください。",
         ),
     ),
@@ -151,7 +152,7 @@ PUBLISHED: Final = (
         "0017",
         texts("The list query is not valid", "一覧クエリが不正です"),
         texts(
-            "Correct the query named in `detail`; pass cursors on exactly as they were given.",
+            "Correct the query named in `detail`. Pass cursors unchanged.",
             "`detail` に示されたクエリを修正してください。cursorは受け取ったまま渡してください。",
         ),
     ),
@@ -162,7 +163,7 @@ PUBLISHED: Final = (
             "CLI引数が不正です（入力形式を確認してください）",
         ),
         texts(
-            "Correct the argument as the example shows; --help lists them all.",
+            "Correct the argument as the example shows; --help lists all arguments.",
             "例に従って引数を修正してください。--helpで一覧を確認できます。",
         ),
     ),
@@ -178,7 +179,7 @@ PUBLISHED: Final = (
         "0020",
         texts("The worker was not found", "workerが見つかりません"),
         texts(
-            "Check the worker id; GET /workers?scope=all lists them.",
+            "Check the worker id; GET /workers?scope=all lists all workers.",
             "worker_idを確認してください。GET /workers?scope=allで一覧できます。",
         ),
     ),
@@ -189,8 +190,8 @@ PUBLISHED: Final = (
             "cancel要求がタイムアウトしました（best-effort）",
         ),
         texts(
-            "Check the worker and whether the tasks heed a cancel; "
-            "PYOCO_CANCEL_GRACE_PERIOD_SEC sets how long they are given.",
+            "Check the worker, and that the tasks react to a cancel. "
+            "PYOCO_CANCEL_GRACE_PERIOD_SEC sets the grace period.",
             "workerの状態とタスクがcancelに応じる実装かを確認してください。"
             "猶予はPYOCO_CANCEL_GRACE_PERIOD_SECで決まります。",
         ),
@@ -210,7 +211,7 @@ PUBLISHED: Final = (
         "0023",
         texts("The wheel was not found", "wheelが見つかりません"),
         texts(
-            "Check the wheel's file name; GET /wheels lists them.",
+            "Check the wheel's file name; GET /wheels lists all wheels.",
             "wheel名を確認してください。GET /wheelsで一覧できます。",
         ),
     ),
@@ -221,7 +222,7 @@ PUBLISHED: Final = (
             "wheel同期に失敗しました（best-effort）",
         ),
         texts(
-            "Check dependencies, permissions and network; the next synchronisation tries again.",
+            "Check dependencies, permissions and network. The next synchronisation retries.",
             "依存関係・権限・ネットワークを確認してください。次回の同期で再試行されます。",
         ),
     ),

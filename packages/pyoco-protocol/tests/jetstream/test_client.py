@@ -1,4 +1,4 @@
-"""What the broker does not permit is called that, at once; the library would let us wait."""
+"""Denied operations fail at once with a clear error; the library would let them time out."""
 
 import logging
 import time
@@ -10,7 +10,7 @@ import pytest
 
 from pyoco_protocol.jetstream.bucket import Bucket
 from pyoco_protocol.jetstream.connection import Broker, open_broker
-from pyoco_protocol.jetstream.requests import REQUEST_TIMEOUT_SEC, ask, until_known
+from pyoco_protocol.jetstream.requests import REQUEST_TIMEOUT_SEC, ask, confirm_subscriptions
 from pyoco_protocol.problems import BrokerPermissionError, BrokerUnavailableError, Problem
 from pyoco_protocol.settings import BrokerSettings
 from pyoco_testkit.eventually import eventually
@@ -25,7 +25,7 @@ authorization {{ users: [{{
     subscribe: ["_INBOX_worker.>"],
   }}
 }}] }}"""
-DENIED = "broker does not permit this to us"
+DENIED = "broker denied an operation"
 
 
 def denials(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
@@ -34,7 +34,7 @@ def denials(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
 
 @pytest.fixture
 async def limited(tmp_path: Path) -> AsyncGenerator[Broker]:
-    """A connection of a user who may do very little."""
+    """A connection of a user with few permissions."""
     async with NatsServer(tmp_path / "nats", config=USERS) as server:
         settings = BrokerSettings.model_validate(
             {
@@ -49,7 +49,7 @@ async def limited(tmp_path: Path) -> AsyncGenerator[Broker]:
             yield broker
 
 
-async def test_a_request_that_is_not_permitted_says_so_and_by_whom(limited: Broker) -> None:
+async def test_a_denied_request_raises_an_error_with_subject_and_user(limited: Broker) -> None:
     began = time.monotonic()
     with pytest.raises(BrokerPermissionError) as denied:
         await ask(limited.client, "$JS.API.STREAM.DELETE.PYOCO_WORK")
@@ -59,7 +59,7 @@ async def test_a_request_that_is_not_permitted_says_so_and_by_whom(limited: Brok
     assert denied.value.entry.err_id == "ERR-PYOCO-0140"
 
 
-async def test_who_asks_over_http_reads_nothing_of_our_broker(limited: Broker) -> None:
+async def test_the_http_problem_does_not_reveal_subject_or_user(limited: Broker) -> None:
     with pytest.raises(BrokerPermissionError) as denied:
         await ask(limited.client, "$JS.API.STREAM.DELETE.PYOCO_WORK")
     body = Problem.of(denied.value).model_dump_json().lower()
@@ -68,15 +68,15 @@ async def test_who_asks_over_http_reads_nothing_of_our_broker(limited: Broker) -
     assert '"worker"' not in body
 
 
-async def test_it_counts_as_a_broker_that_cannot_be_used(limited: Broker) -> None:
+async def test_a_denied_request_is_a_broker_unavailable_error(limited: Broker) -> None:
     with pytest.raises(BrokerUnavailableError):
         await Bucket(limited, "pyoco_auth").read("key")
 
 
-async def test_others_get_their_answers_meanwhile(limited: Broker) -> None:
+async def test_a_denied_request_does_not_disturb_other_requests(limited: Broker) -> None:
     results: list[str] = []
 
-    async def asked(subject: str) -> None:
+    async def request(subject: str) -> None:
         try:
             await ask(limited.client, subject)
         except BrokerPermissionError:
@@ -86,23 +86,23 @@ async def test_others_get_their_answers_meanwhile(limited: Broker) -> None:
 
     async with anyio.create_task_group() as tasks:
         for _ in range(20):
-            tasks.start_soon(asked, "$JS.API.INFO")
-            tasks.start_soon(asked, "$JS.API.STREAM.NAMES")
-            tasks.start_soon(asked, "$JS.API.STREAM.LIST")
+            tasks.start_soon(request, "$JS.API.INFO")
+            tasks.start_soon(request, "$JS.API.STREAM.NAMES")
+            tasks.start_soon(request, "$JS.API.STREAM.LIST")
     assert sorted(results) == ["answered"] * 20 + ["denied"] * 40
     assert limited.is_up
     assert limited.client.stats["reconnects"] == 0
 
 
-async def test_nothing_is_remembered_of_requests_that_are_over(limited: Broker) -> None:
+async def test_answered_and_denied_requests_are_forgotten(limited: Broker) -> None:
     await ask(limited.client, "$JS.API.INFO")
     with pytest.raises(BrokerPermissionError):
         await ask(limited.client, "$JS.API.STREAM.NAMES")
-    assert vars(limited.client)["_asked"] == {}
+    assert vars(limited.client)["_open_requests"] == {}
 
 
 @pytest.mark.parametrize("action", ["publishing", "subscribing"])
-async def test_what_nobody_waits_for_is_logged_once_with_subject_and_user(
+async def test_a_denied_operation_without_a_reply_is_logged_once_with_subject_and_user(
     limited: Broker, caplog: pytest.LogCaptureFixture, action: str
 ) -> None:
     for _ in range(3):
@@ -110,17 +110,17 @@ async def test_what_nobody_waits_for_is_logged_once_with_subject_and_user(
             await limited.client.publish("pyoco.work.GPU", b"{}")
         else:
             await limited.client.subscribe("pyoco.work.GPU")
-    await until_known(limited.client)
+    await confirm_subscriptions(limited.client)
     await eventually(lambda: len(denials(caplog)) > 0, True)
-    said = [record.__dict__ for record in denials(caplog) if record.__dict__["action"] == action]
-    assert [each["subject"] for each in said] == ["pyoco.work.GPU"]
-    assert said[0]["user"] == "worker"
-    assert said[0]["err_id"] == "ERR-PYOCO-0140"
-    assert said[0]["levelno"] == logging.ERROR
-    assert limited.trouble == f"the broker does not permit {action} on pyoco.work.GPU to worker"
+    logged = [record.__dict__ for record in denials(caplog) if record.__dict__["action"] == action]
+    assert [each["subject"] for each in logged] == ["pyoco.work.GPU"]
+    assert logged[0]["user"] == "worker"
+    assert logged[0]["err_id"] == "ERR-PYOCO-0140"
+    assert logged[0]["levelno"] == logging.ERROR
+    assert limited.trouble == f"the broker denied {action} on pyoco.work.GPU to worker"
 
 
-async def test_a_broker_that_lets_us_prepare_nothing_is_not_up_and_says_why(
+async def test_a_broker_that_denies_preparation_is_not_up_and_logs_why_once(
     limited: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = limited._settings
@@ -130,7 +130,7 @@ async def test_a_broker_that_lets_us_prepare_nothing_is_not_up_and_says_why(
 
     async with open_broker(settings, name="tests", prepare=prepare) as broker:
         await eventually(lambda: len(denials(caplog)) > 0, True)
-        # It tries again: an operator may give us what we need.
+        # Time for two more attempts.
         await anyio.sleep(1.2)
         assert not broker.is_up
     assert len(denials(caplog)) == 1

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from pyoco_protocol import subjects
 from pyoco_protocol.dead_letters import DeadLetter, DeadLetterReason
 from pyoco_protocol.runs.job import RunJob
-from pyoco_protocol.runs.output import LogChunk, LogEntry
+from pyoco_protocol.runs.output import OutputChunk, OutputEntry
 from pyoco_protocol.runs.snapshot import RunSnapshot, TaskRecord
 from pyoco_protocol.settings import ConsumerSettings, TopologySettings, document_settings
 from pyoco_protocol.subjects import Names
@@ -20,7 +20,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "wire-protocol.md"
 
 
 def json_type(schema: dict[str, Any], definitions: dict[str, Any]) -> str:
-    """Return a JSON schema in the words of the page."""
+    """Return the type of a JSON schema as the page writes it."""
     if "$ref" in schema:
         return json_type(definitions[schema["$ref"].rpartition("/")[2]], definitions)
     if "anyOf" in schema:
@@ -31,9 +31,9 @@ def json_type(schema: dict[str, Any], definitions: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize(
-    "model", [RunJob, RunSnapshot, TaskRecord, WorkerRecord, DeadLetter, LogChunk, LogEntry]
+    "model", [RunJob, RunSnapshot, TaskRecord, WorkerRecord, DeadLetter, OutputChunk, OutputEntry]
 )
-def test_each_field_on_the_wire_is_documented_as_it_is(model: type[BaseModel]) -> None:
+def test_the_page_documents_each_field_with_its_type(model: type[BaseModel]) -> None:
     rows = tables_in(PAGE)[model.__name__]
     schema = model.model_json_schema()
     assert [(row["field"], row["type"], row["required"]) for row in rows] == [
@@ -47,7 +47,7 @@ def test_each_field_on_the_wire_is_documented_as_it_is(model: type[BaseModel]) -
     assert all(row["meaning"] for row in rows)
 
 
-def test_each_name_is_documented_with_the_setting_that_changes_it() -> None:
+def test_the_page_lists_each_name_with_its_setting() -> None:
     rows = tables_in(PAGE)["Names"]
     assert [row["default"] for row in rows] == [
         getattr(Names(), field.name) for field in fields(Names)
@@ -67,7 +67,7 @@ def limits(stream: StreamSpec) -> str:
     return ", ".join(filter(None, parts)) or "none"
 
 
-def test_the_streams_are_those_that_are_created() -> None:
+def test_the_page_lists_the_created_streams() -> None:
     topology = wanted_topology(TopologySettings())
     assert tables_in(PAGE)["Streams"] == [
         {
@@ -82,7 +82,7 @@ def test_the_streams_are_those_that_are_created() -> None:
     assert {stream.duplicate_window_sec for stream in topology.streams} == {120.0}
 
 
-def test_the_buckets_are_those_that_are_created() -> None:
+def test_the_page_lists_the_created_buckets() -> None:
     assert tables_in(PAGE)["Buckets"] == [
         {
             "bucket": bucket.name,
@@ -93,7 +93,7 @@ def test_the_buckets_are_those_that_are_created() -> None:
     ]
 
 
-def test_the_object_buckets_are_those_that_are_created() -> None:
+def test_the_page_lists_the_created_object_buckets() -> None:
     assert tables_in(PAGE)["Object buckets"] == [
         {
             "bucket": bucket.name,
@@ -104,7 +104,7 @@ def test_the_object_buckets_are_those_that_are_created() -> None:
     ]
 
 
-def test_the_consumer_is_the_one_that_is_created() -> None:
+def test_the_page_lists_the_created_consumer() -> None:
     consumer = wanted_consumer("<tag>", Names(), ConsumerSettings())
     assert tables_in(PAGE)["Consumers"] == [
         {
@@ -119,7 +119,7 @@ def test_the_consumer_is_the_one_that_is_created() -> None:
     ]
 
 
-def test_the_hints_are_those_that_are_listened_to() -> None:
+def test_the_page_lists_the_hints() -> None:
     ping = subjects.worker_ping("w").removesuffix(b"w".hex())
     assert [row["subject"] for row in tables_in(PAGE)["Hints"]] == [
         subjects.cancel_hint("<run_id>"),
@@ -127,6 +127,6 @@ def test_the_hints_are_those_that_are_listened_to() -> None:
     ]
 
 
-def test_each_reason_of_a_dead_letter_is_documented() -> None:
+def test_the_page_lists_each_reason_of_a_dead_letter() -> None:
     rows = tables_in(PAGE)["Reasons"]
     assert [row["reason"] for row in rows] == [reason.value for reason in DeadLetterReason]

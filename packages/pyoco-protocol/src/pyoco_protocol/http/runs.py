@@ -1,0 +1,54 @@
+"""Bodies of `/runs` and `/runs/{run_id}`."""
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from pyoco_protocol.ids import FlowName, Label, RunId, Tag, UnixSeconds
+from pyoco_protocol.runs.job import MAX_TAGS
+from pyoco_protocol.runs.lifecycle import RunStatus, TaskStatus
+from pyoco_protocol.runs.snapshot import RunSnapshot, TaskRecord
+from pyoco_protocol.wire import WireModel
+
+
+class RunSubmission(BaseModel):
+    """Body of `POST /runs`. Unknown fields are refused, because they are usually typos."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    flow_name: FlowName = Field(examples=["hello"])
+    params: dict[str, JsonValue] = Field(default_factory=dict, examples=[{"name": "world"}])
+    tag: Tag | None = Field(default=None, examples=["default"])
+    tags: tuple[Label, ...] | None = Field(default=None, max_length=MAX_TAGS)
+
+
+class RunCancellation(WireModel):
+    """Body of `POST /runs/{run_id}/cancel`; all fields are optional."""
+
+    reason: str | None = Field(default=None, max_length=1000, examples=["wrong parameters"])
+
+
+class RunAccepted(WireModel):
+    """Response to an accepted submission."""
+
+    run_id: RunId
+    status: RunStatus
+    warnings: tuple[str, ...] = ()
+
+
+class RunView(RunSnapshot):
+    """Response of `GET /runs/{run_id}`: the snapshot and the state of its worker."""
+
+    # All three are null if the run has no worker or the worker is unknown.
+    worker_alive: bool | None = None
+    worker_heartbeat_at: UnixSeconds | None = None
+    worker_tags: tuple[str, ...] | None = None
+
+
+class RunTasks(WireModel):
+    """Response of `GET /runs/{run_id}/tasks`: the task fields of the snapshot."""
+
+    run_id: str
+    flow_name: str
+    status: RunStatus
+    tasks: dict[str, TaskStatus]
+    task_records: dict[str, TaskRecord]
+    task_records_truncated: bool

@@ -1,0 +1,65 @@
+"""Settings of workers: data directory, environment of flows, wheels."""
+
+from pathlib import Path
+
+from pyoco_protocol.settings.base import PyocoSettings, setting
+from pyoco_protocol.settings.values import (
+    Boolean,
+    Interval,
+    ModuleNames,
+    PathValue,
+    StoredBytes,
+    split_commas,
+)
+
+
+class WorkerSettings(PyocoSettings):
+    """Data directory of a worker, and access of flows to its environment and modules."""
+
+    worker_data_dir: PathValue = setting(
+        Path(".pyoco/worker"),
+        "Directory for files of current runs.",
+        "/var/lib/pyoco/worker",
+    )
+    worker_pass_env: str = setting(
+        "",
+        "Variables passed to flows in addition to the usual ones (PATH, HOME, LANG …), separated "
+        "by commas; `*` matches any characters.",
+        "AWS_*,DATABASE_URL",
+    )
+    callable_allow: ModuleNames = setting(
+        "",
+        "Modules whose functions workflow files may call, including submodules, separated by "
+        "commas. Unset: all except the standard library and the dependencies of the worker.",
+        "my_company.tasks,etl",
+    )
+
+    @property
+    def allowed_modules(self) -> tuple[str, ...] | None:
+        """The modules in `callable_allow`; None if it is not set."""
+        return split_commas(self.callable_allow) or None
+
+    @property
+    def pass_env_patterns(self) -> tuple[str, ...]:
+        """The names and patterns in `worker_pass_env`."""
+        return split_commas(self.worker_pass_env)
+
+
+class WheelSettings(PyocoSettings):
+    """Upload and installation of wheels."""
+
+    wheel_max_bytes: StoredBytes = setting(
+        536_870_912, "Maximum size of an uploaded wheel.", "536870912"
+    )
+    wheel_sync_enabled: Boolean = setting(
+        False, "Whether a worker installs the wheels with its tags.", "1"
+    )
+    wheel_sync_dir: PathValue = setting(
+        Path(".pyoco/wheels"), "Directory for the wheels of a worker.", "/var/lib/pyoco/wheels"
+    )
+    wheel_sync_interval_sec: Interval = setting(
+        10.0, "How often a worker checks for new wheels.", "10.0"
+    )
+    wheel_install_timeout_sec: Interval = setting(
+        180.0, "Time limit for the installation of wheels.", "180.0"
+    )
