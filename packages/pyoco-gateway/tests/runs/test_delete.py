@@ -112,10 +112,12 @@ async def test_what_belongs_to_a_deleted_run_goes_with_it(
 
     async with open_broker(BrokerSettings(nats_url=nats_server.url), name="tests") as broker:
         await broker.wait_until_up()
-        await DeleteRun(RunStore(broker, Names()), [broken, remember])(run_id, UNRESTRICTED)
+        await DeleteRun(RunStore(broker, Names(), retention_sec=0), [broken, remember])(
+            run_id, UNRESTRICTED
+        )
     assert told == [(run_id, "gpu")]
     assert await store.runs() == {}
-    assert "something of a deleted run is left" in caplog.messages
+    assert "data of a deleted run not removed" in caplog.messages
 
 
 async def test_a_key_whose_run_was_deleted_stands_for_a_new_one_that_is_queued(

@@ -44,7 +44,7 @@ class TroubledQueue(JobQueue):
 
 @pytest.fixture
 def runs(broker: Broker) -> RunStore:
-    return RunStore(broker, NAMES)
+    return RunStore(broker, NAMES, retention_sec=0)
 
 
 @pytest.fixture
@@ -222,7 +222,7 @@ async def test_what_is_taken_back_while_another_looks_at_it_is_taken_in_by_that_
         async def read_and_be_overtaken(run_id: str) -> object:
             found = await real_read(run_id)
             if found is not None and not answered:
-                await runs.delete(run_id, found.revision)
+                await runs.withdraw(found)
             other.store.read = real_read  # type: ignore[method-assign] # once
             return found
 

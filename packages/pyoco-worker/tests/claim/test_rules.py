@@ -7,18 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyoco_protocol.runs.lifecycle import TERMINAL, RunStatus, TaskStatus
-from pyoco_protocol.runs.snapshot import RunSnapshot, TaskRecord
+from pyoco_protocol.runs.snapshot import RunSnapshot, StoredRun, TaskRecord
 from pyoco_testkit import strategies
 from pyoco_testkit.builders import snapshot
 from pyoco_worker.claim.rules import (
-    AlreadyOver,
+    AlreadyEnded,
     Decision,
     Delivered,
     FinishCancelled,
     GiveUp,
     LeaveToOwner,
     LookAgain,
-    NeverAdmitted,
+    RunAbsent,
     Take,
     decide_claim,
 )
@@ -40,7 +40,8 @@ def decide(
     max_attempts: int = CAP,
 ) -> Decision:
     delivered = Delivered(SEQ, num_delivered, still_at_revision)
-    return decide_claim(stored, REVISION, delivered, ME, now=NOW, max_attempts=max_attempts)
+    found = None if stored is None else StoredRun(stored, REVISION)
+    return decide_claim(found, delivered, ME, now=NOW, max_attempts=max_attempts)
 
 
 def run(status: RunStatus, **fields: Any) -> RunSnapshot:
@@ -55,7 +56,7 @@ def test_a_run_that_is_not_there_is_looked_for_once_more() -> None:
 
 @pytest.mark.parametrize("num_delivered", [2, 3, 100])
 def test_a_run_that_does_not_come_was_never_admitted(num_delivered: int) -> None:
-    assert decide(None, num_delivered=num_delivered) == NeverAdmitted()
+    assert decide(None, num_delivered=num_delivered) == RunAbsent()
 
 
 @pytest.mark.parametrize("status", sorted(TERMINAL))
@@ -64,14 +65,14 @@ def test_a_finished_run_is_over_whichever_job_names_it(
     status: RunStatus, job_seq: int | None
 ) -> None:
     finished = run(status, job_seq=job_seq)
-    assert decide(finished) == AlreadyOver(finished)
-    assert decide(finished, still_at_revision=REVISION) == AlreadyOver(finished)
+    assert decide(finished) == AlreadyEnded(finished)
+    assert decide(finished, still_at_revision=REVISION) == AlreadyEnded(finished)
 
 
 def test_a_run_that_nobody_has_is_taken() -> None:
     decision = decide(run(RunStatus.PENDING))
     assert isinstance(decision, Take)
-    assert decision.revision == REVISION
+    assert decision.stored.revision == REVISION
     taken = decision.snapshot
     assert (taken.status, taken.attempt, taken.job_seq) == (RunStatus.RUNNING, 1, SEQ)
     assert (taken.worker_id, taken.instance_id) == ("worker-1", "instance-1")
@@ -139,7 +140,7 @@ def test_a_cancelled_run_that_nobody_runs_is_finished(
 ) -> None:
     decision = decide(stored, still_at_revision=still_at_revision)
     assert isinstance(decision, FinishCancelled)
-    assert decision.revision == REVISION
+    assert decision.stored.revision == REVISION
     ended = decision.snapshot
     assert (ended.status, ended.end_time) == (RunStatus.CANCELLED, NOW)
     assert ended.cancel_requested_at == 5.0
@@ -186,7 +187,7 @@ def test_a_run_is_tried_so_often_and_give_backs_do_not_count(
         assert decision.snapshot.give_backs == give_backs
         return
     assert isinstance(decision, GiveUp)
-    assert decision.revision == REVISION
+    assert decision.stored.revision == REVISION
     ended = decision.snapshot
     assert (ended.status, ended.err_id) == (RunStatus.FAILED, "ERR-PYOCO-0116")
     assert str(attempt) in (ended.error or "")
@@ -234,12 +235,12 @@ def test_whatever_is_decided_keeps_the_laws(
 ) -> None:
     decision = decide(stored, num_delivered=num_delivered, still_at_revision=still_at_revision)
     if stored.status.is_terminal:
-        assert decision == AlreadyOver(stored)
+        assert decision == AlreadyEnded(stored)
         return
-    assert not isinstance(decision, AlreadyOver)
+    assert not isinstance(decision, AlreadyEnded)
     if isinstance(decision, Take | FinishCancelled | GiveUp):
         written = decision.snapshot
-        assert decision.revision == REVISION
+        assert decision.stored.revision == REVISION
         for field in ("cancel_requested_at", "cancel_requested_by", "cancel_reason"):
             assert getattr(written, field) == getattr(stored, field)
         for field in ("run_id", "flow_name", "params", "tag", "tags", "submitted_at", "give_backs"):

@@ -5,14 +5,16 @@ from typing import Any
 import anyio
 import pytest
 
-from pyoco_protocol.jetstream.run_store import RunStore, StoredRun
+from pyoco_protocol.jetstream.bucket import Bucket
+from pyoco_protocol.jetstream.run_store import RunStore
 from pyoco_protocol.runs.lifecycle import RunStatus, TaskStatus
 from pyoco_protocol.runs.snapshot import RunSnapshot, TaskRecord
 from pyoco_testkit.builders import snapshot
 from pyoco_testkit.eventually import eventually
+from pyoco_testkit.foreign_records import put_record
 from pyoco_worker.identity import Identity
 from pyoco_worker.run.record import FencedError, RunRecord
-from worker_bench import WorkerBench
+from worker_bench import NAMES, WorkerBench
 
 ME = Identity("worker-1", "life-1")
 OTHER = Identity("worker-2", "life-2")
@@ -31,19 +33,18 @@ def owned_by(who: Identity, attempt: int = 1, **fields: Any) -> dict[str, Any]:
 async def claimed(
     bench: WorkerBench, *, max_bytes: int = 262_144, retention_sec: int = 0, **fields: Any
 ) -> RunRecord:
-    run = snapshot(**owned_by(ME, **fields))
-    stored = StoredRun(run, await bench.store.create(run))
-    return RunRecord(
-        bench.broker, bench.store, stored, ME, max_bytes=max_bytes, retention_sec=retention_sec
-    )
+    stored = await put_record(bench.broker, snapshot(**owned_by(ME, **fields)))
+    store = RunStore(bench.broker, NAMES, retention_sec=retention_sec)
+    return RunRecord(bench.broker, store, stored, ME, max_bytes=max_bytes)
 
 
 def with_status(status: RunStatus, **fields: Any) -> Any:
     return lambda latest: latest.model_copy(update={"status": status, **fields})
 
 
-async def written_by_another(store: RunStore, run_id: str, **fields: Any) -> None:
-    await store.change(run_id, lambda it: it.snapshot.model_copy(update=fields))
+async def written_by_another(bench: WorkerBench, run_id: str, **fields: Any) -> None:
+    latest = (await bench.read(run_id)).snapshot
+    await put_record(bench.broker, latest.model_copy(update=fields))
 
 
 async def test_what_is_written_is_stored(bench: WorkerBench) -> None:
@@ -60,7 +61,7 @@ async def test_a_cancel_that_came_meanwhile_is_not_overwritten(bench: WorkerBenc
     record.when_cancelled(lambda: cancels.append(True))
     assert cancels == []
     await written_by_another(
-        bench.store,
+        bench,
         record.snapshot.run_id,
         status=RunStatus.CANCELLING,
         cancel_requested_at=5.0,
@@ -99,7 +100,7 @@ async def test_a_run_that_is_anothers_by_now_is_left_to_it(
     bench: WorkerBench, takeover: dict[str, Any]
 ) -> None:
     record = await claimed(bench)
-    await written_by_another(bench.store, record.snapshot.run_id, **takeover)
+    await written_by_another(bench, record.snapshot.run_id, **takeover)
     theirs = await bench.read(record.snapshot.run_id)
     with pytest.raises(FencedError):
         await record.write(with_status(RunStatus.COMPLETED))
@@ -109,7 +110,7 @@ async def test_a_run_that_is_anothers_by_now_is_left_to_it(
 async def test_a_run_that_another_has_finished_stays_as_it_ended(bench: WorkerBench) -> None:
     record = await claimed(bench)
     await written_by_another(
-        bench.store, record.snapshot.run_id, **owned_by(OTHER, 2, status=RunStatus.COMPLETED)
+        bench, record.snapshot.run_id, **owned_by(OTHER, 2, status=RunStatus.COMPLETED)
     )
     theirs = await bench.read(record.snapshot.run_id)
     with pytest.raises(FencedError):
@@ -120,7 +121,7 @@ async def test_a_run_that_another_has_finished_stays_as_it_ended(bench: WorkerBe
 async def test_a_run_that_was_deleted_is_not_brought_back(bench: WorkerBench) -> None:
     record = await claimed(bench)
     found = await bench.read(record.snapshot.run_id)
-    await bench.store.delete(found.snapshot.run_id, found.revision)
+    await Bucket(bench.broker, NAMES.runs_bucket).delete(found.snapshot.run_id, found.revision)
     with pytest.raises(FencedError):
         await record.write(with_status(RunStatus.RUNNING))
     assert await bench.store.read(found.snapshot.run_id) is None
