@@ -168,7 +168,7 @@ class SubmitRun:
                     self.unconfirmed.discard(run.run_id)
                 found = await self._found_again(run, job)
                 if found is not None:
-                    # The answer is that of the first submission, whatever the status is now.
+                    # Every submission with this key gets the same answer, also after the run has ended.
                     first = found.model_copy(update={"status": RunStatus.PENDING})
                     is_waiting = found.status is RunStatus.PENDING
                     return Submitted(first, replayed=True, is_waiting=is_waiting)

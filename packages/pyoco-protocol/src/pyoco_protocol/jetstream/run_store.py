@@ -128,7 +128,7 @@ class RunStore:
         await self._remove(stored)
 
     async def withdraw(self, created: StoredRun) -> None:
-        """Remove the record of a new run whose job was definitely not queued.
+        """Remove the record of a new run, after its job was definitely not queued.
 
         Raises ConflictError where it has changed since, ForbiddenWriteError where the run was
         claimed or cancelled.

@@ -6,9 +6,9 @@ from pyoco_protocol.runs.snapshot import RunSnapshot
 
 
 def cancelled(stored: RunSnapshot, *, now: float) -> RunSnapshot:
-    """Return the end of a cancelled run that no worker executes, or whose worker is too late.
+    """Return the end of a cancelled run without a live worker, or with one past its grace.
 
-    The attempt of a claimed run rises, which fences its worker if that is still alive.
+    The attempt of a claimed run rises, which fences a worker that is still alive.
     """
     return stored.model_copy(
         update={

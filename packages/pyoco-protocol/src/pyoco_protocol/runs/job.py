@@ -33,7 +33,7 @@ class RunJob(WireModel):
     tags: tuple[Label, ...] = Field(default=(), max_length=MAX_TAGS)
     params: dict[str, JsonValue] = Field(default_factory=dict)
     submitted_at: UnixSeconds
-    # For the dead letter of a job whose run was deleted.
+    # The tenant of the dead letter, if the run was deleted.
     tenant_id: str | None = None
     workflow_yaml: str | None = None
     workflow_yaml_sha256: str | None = None

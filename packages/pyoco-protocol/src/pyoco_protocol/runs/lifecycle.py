@@ -2,10 +2,10 @@
 
 1. The record of a run that has ended never changes.
 2. Once a cancel is recorded, the run can only be CANCELLING or end CANCELLED. The time, caller and
-   reason of the first cancel stay, and `late_outcome` keeps what the run would have ended as.
+   reason of the first cancel stay, and `late_outcome` keeps the end that the cancel overruled.
 3. Neither the rank of the status nor `attempt` ever falls.
-4. A new record is PENDING, unclaimed and not cancelled. Only such a record, whose job was never
-   queued, or the record of a run that has ended can be removed.
+4. A new record is PENDING, unclaimed and not cancelled. Only the record of a run that has ended
+   can be deleted, and only a new record can be withdrawn after its job was not queued.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def _error_text(error: PyocoError | None, finished: Finished) -> str | None:
 def outcome_of_death(
     run_id: str, how: str, last_output: str, tasks: Mapping[str, TaskStatus]
 ) -> Outcome:
-    """Return the outcome of a run whose child process ended during the run."""
+    """Return the outcome of a run after its child process ended unexpectedly."""
     error = ChildDiedError(run_id, how)
     last_words = f"\nlast output:\n{last_output}" if last_output else ""
     return Outcome(

@@ -1,4 +1,4 @@
-"""Acts on runs whose worker or gateway failed to: unfinished cancels, lost jobs, lost workers."""
+"""Finishes cancels, queues lost jobs again, and hands over the runs of lost workers."""
 
 import logging
 import time

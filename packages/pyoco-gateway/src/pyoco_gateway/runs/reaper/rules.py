@@ -79,7 +79,7 @@ def with_silence_restarted(run: TrackedRun, since: float) -> TrackedRun:
 
 
 def due(run: TrackedRun, timeouts: ReaperTimeouts) -> tuple[float, ReaperAction] | None:
-    """Return the next action for a run whose record does not change any more, and its time."""
+    """Return the next action for a run and its time, if its record does not change before."""
     match run.status:
         case RunStatus.CANCELLING:
             return _cancel_deadline(run, timeouts), ReaperAction.FINISH_CANCELLED
