@@ -168,7 +168,7 @@ class SubmitRun:
                     self.unconfirmed.discard(run.run_id)
                 found = await self._found_again(run, job)
                 if found is not None:
-                    # Every submission with this key gets the same answer, also after the run has ended.
+                    # Each submission with this key gets the same answer, also after the end.
                     first = found.model_copy(update={"status": RunStatus.PENDING})
                     is_waiting = found.status is RunStatus.PENDING
                     return Submitted(first, replayed=True, is_waiting=is_waiting)

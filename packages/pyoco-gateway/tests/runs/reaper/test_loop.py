@@ -1,4 +1,4 @@
-"""The reaper against a real broker: what nobody takes care of comes to one end, and to one only."""
+"""The reaper against a real broker: each abandoned run comes to one end."""
 
 import logging
 import time
@@ -59,7 +59,7 @@ async def reaping(
     is_confirmed: Callable[[RunSnapshot], bool] = lambda _: False,
     retention_sec: int = 3600,
 ) -> AsyncGenerator[Reaper]:
-    """A reaper as a gateway has it, with a connection of its own."""
+    """A reaper as a gateway runs it, with its own connection."""
     async with broker_at(url) as broker, anyio.create_task_group() as tasks:
         runs = TrackedRuns(timeouts)
         reaper = Reaper(
@@ -105,14 +105,14 @@ def owned(**fields: Any) -> RunSnapshot:
     )
 
 
-async def keeps_still(runs: RunStore, run_id: str, revision: int) -> None:
-    """Pass if the run stays where it is while another one is dealt with."""
+async def assert_unchanged(runs: RunStore, run_id: str, revision: int) -> None:
+    """Assert that the record of the run is unchanged."""
     stored = await runs.read(run_id)
     assert stored is not None
     assert stored.revision == revision
 
 
-async def test_a_cancelled_run_that_nobody_owns_is_ended(
+async def test_a_cancelled_run_without_a_worker_is_ended(
     nats_server: NatsServer, runs: RunStore, broker: Broker
 ) -> None:
     run = snapshot(
@@ -126,11 +126,11 @@ async def test_a_cancelled_run_that_nobody_owns_is_ended(
     ended = await runs.read(run.run_id)
     assert ended is not None
     assert ended.revision == revision + 1
-    # Nobody had it, so there is nobody to fence.
+    # No worker had claimed it, so there is none to fence.
     assert (ended.snapshot.attempt, ended.snapshot.cancel_reason) == (0, "why")
     assert ended.snapshot.tasks == {"a": "CANCELLED"}
     assert ended.snapshot.end_time is not None
-    # It will go by itself when its time is over.
+    # It expires after its retention time.
     read = subjects.last_message(subjects.kv_stream(NAMES.runs_bucket))
     answer = await ask(
         broker.client, read, b'{"last_by_subj": "%s"}' % NAMES.run(run.run_id).encode()
@@ -138,7 +138,7 @@ async def test_a_cancelled_run_that_nobody_owns_is_ended(
     assert "hdrs" in answer["message"]
 
 
-async def test_an_owned_run_past_its_grace_is_ended_and_its_owner_fenced(
+async def test_a_claimed_run_past_its_grace_is_ended_and_its_worker_fenced(
     nats_server: NatsServer, runs: RunStore, broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     run = owned(status="CANCELLING", cancel_requested_at=1.0)
@@ -154,10 +154,10 @@ async def test_an_owned_run_past_its_grace_is_ended_and_its_owner_fenced(
     assert getattr(told, "worker_id", "") == "w1"
 
 
-async def test_an_owner_that_says_it_lives_has_all_of_its_grace(
+async def test_a_live_worker_gets_all_of_its_grace(
     nats_server: NatsServer, runs: RunStore, broker: Broker
 ) -> None:
-    """A heartbeat that goes on is no silence, and no reason to wait longer than grace either."""
+    """Heartbeats prevent the timeout for silence, and do not extend the grace."""
     run = owned(status="CANCELLING", cancel_requested_at=1.0)
     await put_record(broker, run)
     other = snapshot(status="CANCELLING")
@@ -168,7 +168,7 @@ async def test_an_owner_that_says_it_lives_has_all_of_its_grace(
         await eventually(lambda: len(reaper.runs), 1)
         await put_record(broker, other)
         while await status_of(runs, other.run_id) is not RunStatus.CANCELLED:
-            # Silence would be half a second; the other run was due after 0.8 s.
+            # The timeout for silence is 0.5 s; the other run is due after 0.8 s.
             stored = await runs.read(run.run_id)
             assert stored is not None
             assert stored.snapshot.status is RunStatus.CANCELLING
@@ -180,7 +180,7 @@ async def test_an_owner_that_says_it_lives_has_all_of_its_grace(
     assert ended.snapshot.attempt == 2
 
 
-async def test_of_many_gateways_one_ends_a_cancelled_run(
+async def test_one_of_several_gateways_ends_a_cancelled_run(
     nats_server: NatsServer, runs: RunStore, broker: Broker
 ) -> None:
     cancelled = [snapshot(status="CANCELLING") for _ in range(20)]
@@ -200,11 +200,11 @@ async def test_of_many_gateways_one_ends_a_cancelled_run(
             == 20
         )
     newest = [stored for run in cancelled if (stored := await runs.read(run.run_id))]
-    # Twenty were created, twenty were ended, and no revision more.
+    # Twenty creates and twenty ends, and no other write.
     assert sorted(stored.revision for stored in newest) == list(range(21, 41))
 
 
-async def test_a_silent_run_gets_one_second_job_however_many_gateways_see_it(
+async def test_several_gateways_publish_one_second_job_for_a_silent_run(
     nats_server: NatsServer, runs: RunStore, broker: Broker, store: Any
 ) -> None:
     run = owned(status="RUNNING", tag="gpu", params={"x": 1})
@@ -223,11 +223,11 @@ async def test_a_silent_run_gets_one_second_job_however_many_gateways_see_it(
     assert job.subject == "pyoco.work.gpu"
     assert job.body["still_at_revision"] == revision
     assert (job.body["run_id"], job.body["params"]) == (run.run_id, {"x": 1})
-    # The record is its owner's: a write here would fence nobody and help nobody.
-    await keeps_still(runs, run.run_id, revision)
+    # Only the worker of the run writes its record; the reaper leaves it unchanged.
+    await assert_unchanged(runs, run.run_id, revision)
 
 
-async def test_a_run_that_moved_again_and_stood_still_again_gets_another_job(
+async def test_a_run_that_falls_silent_again_gets_another_job(
     nats_server: NatsServer, runs: RunStore, broker: Broker, store: Any
 ) -> None:
     run = owned(status="RUNNING")
@@ -242,7 +242,7 @@ async def test_a_run_that_moved_again_and_stood_still_again_gets_another_job(
     ]
 
 
-async def test_a_run_that_is_not_surely_queued_is_published_again_once(
+async def test_an_unconfirmed_run_is_published_again_once(
     nats_server: NatsServer, runs: RunStore, store: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     run = snapshot(tag="gpu", params={"secret": "SECRET"})
@@ -278,7 +278,7 @@ async def test_a_run_that_is_not_surely_queued_is_published_again_once(
     assert "SECRET" not in caplog.text
 
 
-async def test_a_run_that_is_surely_queued_is_not_published_again(
+async def test_a_confirmed_run_is_not_published_again(
     nats_server: NatsServer, runs: RunStore, store: Any
 ) -> None:
     sure, unsure = snapshot(), snapshot()
@@ -291,10 +291,10 @@ async def test_a_run_that_is_surely_queued_is_not_published_again(
     ) as reaper:
         await eventually(lambda: reaper.action_counts[ReaperAction.QUEUE_AGAIN], 1)
     assert [job.body["run_id"] for job in await store.jobs()] == [unsure.run_id]
-    await keeps_still(runs, sure.run_id, revision)
+    await assert_unchanged(runs, sure.run_id, revision)
 
 
-async def test_a_run_that_is_claimed_meanwhile_is_let_be(
+async def test_a_run_that_is_claimed_meanwhile_is_left_unchanged(
     nats_server: NatsServer, runs: RunStore, store: Any
 ) -> None:
     run, marker = snapshot(), snapshot()
@@ -307,33 +307,33 @@ async def test_a_run_that_is_claimed_meanwhile_is_let_be(
     assert [job.body["run_id"] for job in await store.jobs()] == [marker.run_id]
 
 
-# One that the watch may not even notice, and one that it does.
+# The watch may miss the short outage, and notices the long one.
 @pytest.mark.parametrize("outage_sec", [1.0, 2.5])
-async def test_an_outage_longer_than_the_silence_costs_no_living_run_its_owner(
+async def test_an_outage_longer_than_the_silence_does_not_hand_over_a_live_run(
     nats_server: NatsServer, runs: RunStore, broker: Broker, store: Any, outage_sec: float
 ) -> None:
     run = owned(status="RUNNING")
     await put_record(broker, run)
     async with reaping(nats_server.url, ReaperTimeouts(HOUR, heartbeat=0.08)) as reaper:
         await eventually(lambda: len(reaper.runs), 1)
-        # Before its silence of 0.8 s is over, the broker goes, and stays away for longer.
+        # The broker stops before the silence of 0.8 s has passed, and stays away for longer.
         nats_server.kill()
         await eventually(lambda: reaper.broker.is_up, False)
         await anyio.sleep(outage_sec)
         await nats_server.restart()
         await broker.wait_until_up()
         await eventually(lambda: reaper.broker.is_up, True)
-        # Its owner needs a moment too before it can be heard again.
+        # The worker needs a moment as well until it can write again.
         for _ in range(10):
             await anyio.sleep(0.1)
             assert reaper.action_counts[ReaperAction.HAND_OVER] == 0
             await runs.change(run.run_id, lambda stored: stored.snapshot)
         assert await store.jobs() == []
-        # And if it is not heard, it is relieved after all.
+        # Without further heartbeats the run is handed over.
         await eventually(lambda: reaper.action_counts[ReaperAction.HAND_OVER], 1)
 
 
-async def test_a_gateway_that_was_frozen_blames_nobody_for_it(
+async def test_a_frozen_gateway_restarts_the_silence_of_all_runs(
     nats_server: NatsServer, runs: RunStore, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loop, "_FROZEN_SEC", 0.5)
@@ -344,14 +344,14 @@ async def test_a_gateway_that_was_frozen_blames_nobody_for_it(
         await eventually(lambda: len(reaper.runs), 1)
         heard: list[str] = []
         monkeypatch.setattr(reaper.runs, "on_resumed", lambda: heard.append("resumed"))
-        # Between two looks at the clock ten minutes pass, as they do for a process that is stopped.
+        # Ten minutes pass between two readings of the clock, as for a stopped process.
         monkeypatch.setattr(loop, "time", _Clock(lambda: time.monotonic() + next(minutes)))
         await eventually(lambda: heard[:1], ["resumed"])
     assert reaper.action_counts[ReaperAction.HAND_OVER] == 0
 
 
 class _Clock:
-    """Stands for the module `time`."""
+    """Replaces the module `time`."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self.monotonic = monotonic
@@ -369,7 +369,7 @@ class _Clock:
 async def test_a_record_that_makes_no_job_does_not_stop_the_reaper(
     nats_server: NatsServer, runs: RunStore, broker: Broker, store: Any, fields: dict[str, Any]
 ) -> None:
-    """Something else may have written it; it must not take a gateway down."""
+    """Another program may have written it."""
     odd = snapshot(**{"status": "RUNNING", **fields})
     good, cancelled = owned(status="RUNNING"), snapshot(status="CANCELLING")
     await put_record(broker, odd)
@@ -382,11 +382,11 @@ async def test_a_record_that_makes_no_job_does_not_stop_the_reaper(
     assert [job.body["run_id"] for job in await store.jobs()] == [good.run_id]
 
 
-async def test_a_record_that_turned_unreadable_does_not_stop_the_reaper(
+async def test_an_unreadable_record_does_not_stop_the_reaper(
     nats_server: NatsServer, runs: RunStore, broker: Broker
 ) -> None:
     odd, cancelled = new_run_id(), snapshot(status="CANCELLING")
-    # Enough to be seen, not enough to be a snapshot.
+    # Enough for an outline, not enough for a snapshot.
     await ask(
         broker.client, NAMES.run(odd), b'{"run_id": "%s", "status": "CANCELLING"}' % odd.encode()
     )
@@ -395,7 +395,7 @@ async def test_a_record_that_turned_unreadable_does_not_stop_the_reaper(
         await eventually(lambda: status_of(runs, cancelled.run_id), RunStatus.CANCELLED)
 
 
-async def test_a_flood_of_one_kind_does_not_hold_up_a_cancel(
+async def test_many_runs_due_for_one_action_do_not_delay_a_cancel(
     nats_server: NatsServer, runs: RunStore, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loop, "_MAX_PER_STEP", 5)
@@ -414,7 +414,7 @@ async def test_a_flood_of_one_kind_does_not_hold_up_a_cancel(
         await eventually(lambda: reaper.action_counts[ReaperAction.QUEUE_AGAIN], 300, 30)
 
 
-async def test_what_the_broker_refuses_now_is_tried_again(
+async def test_an_action_that_the_broker_refused_is_tried_again(
     nats_server: NatsServer,
     runs: RunStore,
     store: Any,

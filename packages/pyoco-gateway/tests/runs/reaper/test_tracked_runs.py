@@ -1,4 +1,4 @@
-"""The runs that are not over, and which of them are due, on a clock that stands until it is set."""
+"""The tracked runs and their due actions, on a clock that the test sets."""
 
 import json
 from typing import Any
@@ -16,7 +16,7 @@ TIMEOUTS = ReaperTimeouts(cancel_grace=30.0, heartbeat=1.0)
 
 
 class RunsOnTestClock(TrackedRuns):
-    """Runs in run on a clock of the test's."""
+    """Tracked runs on a clock that the test sets."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -25,7 +25,7 @@ class RunsOnTestClock(TrackedRuns):
         super().__init__(TIMEOUTS, clock=lambda: self.now)
 
     def hear(self, run_id: str, **fields: Any) -> int:
-        """Take note of a run; return the revision."""
+        """Report a record of a run; return its revision."""
         self.tell(run_id, json.dumps(snapshot_json(run_id=run_id, **fields)).encode())
         return self.revision
 
@@ -63,7 +63,7 @@ def test_a_silent_run_is_due_once(runs: RunsOnTestClock, run_id: str) -> None:
     assert len(runs) == 1
 
 
-def test_a_run_that_moves_is_judged_by_its_last_move(runs: RunsOnTestClock, run_id: str) -> None:
+def test_a_run_is_judged_by_its_last_change(runs: RunsOnTestClock, run_id: str) -> None:
     for _ in range(50):
         runs.hear(run_id, status="RUNNING")
         runs.now += 9
@@ -72,14 +72,14 @@ def test_a_run_that_moves_is_judged_by_its_last_move(runs: RunsOnTestClock, run_
     assert runs.take() == [(run_id, ReaperAction.HAND_OVER)]
 
 
-def test_each_move_makes_it_due_again(runs: RunsOnTestClock, run_id: str) -> None:
+def test_each_change_makes_a_run_due_again(runs: RunsOnTestClock, run_id: str) -> None:
     for _ in range(3):
         runs.hear(run_id, status="RUNNING")
         runs.now += 10
         assert runs.take() == [(run_id, ReaperAction.HAND_OVER)]
 
 
-def test_what_a_run_was_does_not_come_up_any_more(runs: RunsOnTestClock, run_id: str) -> None:
+def test_only_the_latest_status_of_a_run_is_due(runs: RunsOnTestClock, run_id: str) -> None:
     runs.hear(run_id, status="PENDING")
     runs.hear(run_id, status="RUNNING", instance_id="life")
     runs.hear(run_id, status="CANCELLING", instance_id="life")
@@ -88,7 +88,7 @@ def test_what_a_run_was_does_not_come_up_any_more(runs: RunsOnTestClock, run_id:
 
 
 @pytest.mark.parametrize("status", ["COMPLETED", "FAILED", "CANCELLED"])
-def test_a_run_that_is_over_costs_nothing(runs: RunsOnTestClock, run_id: str, status: str) -> None:
+def test_an_ended_run_is_forgotten(runs: RunsOnTestClock, run_id: str, status: str) -> None:
     runs.hear(run_id, status="RUNNING")
     runs.hear(run_id, status=status)
     assert len(runs) == 0
@@ -104,9 +104,7 @@ def test_a_run_that_is_deleted_is_forgotten(runs: RunsOnTestClock, run_id: str) 
     assert (len(runs), runs.take()) == (0, [])
 
 
-def test_a_run_that_is_created_again_under_its_id_waits_anew(
-    runs: RunsOnTestClock, run_id: str
-) -> None:
+def test_the_time_of_a_run_created_again_starts_again(runs: RunsOnTestClock, run_id: str) -> None:
     runs.hear(run_id, status="PENDING")
     runs.now += 20
     runs.tell(run_id, None)
@@ -118,7 +116,7 @@ def test_a_run_that_is_created_again_under_its_id_waits_anew(
 
 
 @pytest.mark.parametrize("value", [b"", b"{", b"[]", b"\xff", b'{"status": "NAP"}', b"[" * 5000])
-def test_what_cannot_be_read_is_counted_and_passed_over(
+def test_an_unreadable_record_is_counted_and_skipped(
     runs: RunsOnTestClock, run_id: str, value: bytes
 ) -> None:
     other = new_run_id()
@@ -139,23 +137,21 @@ def test_a_record_under_the_id_of_another_run_does_not_hide_that_one(
     assert runs.feed.unreadable == 1
 
 
-def test_another_bucket_begins_with_nothing(runs: RunsOnTestClock, run_id: str) -> None:
+def test_a_new_bucket_starts_without_runs(runs: RunsOnTestClock, run_id: str) -> None:
     runs.hear(run_id, status="RUNNING")
     runs.on_reset()
     runs.now += 100
     assert (len(runs), runs.take(), runs.waiting) == (0, [], 0)
 
 
-def test_after_a_break_each_run_is_given_time_to_be_heard(
-    runs: RunsOnTestClock, run_id: str
-) -> None:
+def test_after_a_break_the_silence_of_each_run_restarts(runs: RunsOnTestClock, run_id: str) -> None:
     cancelled, pending = new_run_id(), new_run_id()
     runs.hear(run_id, status="RUNNING")
     runs.hear(cancelled, status="CANCELLING")
     runs.hear(pending, status="PENDING")
     runs.now += 60
     runs.on_resumed()
-    # Neither a cancel nor a submission that was never queued depends on hearing anybody.
+    # Neither a cancel nor an unconfirmed submission depends on received changes.
     assert runs.take() == [
         (cancelled, ReaperAction.FINISH_CANCELLED),
         (pending, ReaperAction.QUEUE_AGAIN),
@@ -166,14 +162,14 @@ def test_after_a_break_each_run_is_given_time_to_be_heard(
     assert runs.take() == [(run_id, ReaperAction.HAND_OVER)]
 
 
-def test_a_thousand_breaks_leave_no_litter(runs: RunsOnTestClock, run_id: str) -> None:
+def test_a_thousand_breaks_leave_one_queue_entry(runs: RunsOnTestClock, run_id: str) -> None:
     runs.hear(run_id, status="RUNNING")
     for _ in range(1000):
         runs.on_resumed()
     assert runs.waiting == 1
 
 
-def test_what_could_not_be_done_comes_up_again(runs: RunsOnTestClock, run_id: str) -> None:
+def test_a_failed_action_is_due_again(runs: RunsOnTestClock, run_id: str) -> None:
     runs.hear(run_id, status="RUNNING")
     runs.now += 10
     (run,) = runs.take_due(ReaperAction.HAND_OVER)
@@ -184,7 +180,7 @@ def test_what_could_not_be_done_comes_up_again(runs: RunsOnTestClock, run_id: st
     assert runs.take() == [(run_id, ReaperAction.HAND_OVER)]
 
 
-def test_what_could_not_be_done_is_let_be_where_the_run_has_moved(
+def test_a_failed_action_is_dropped_after_a_change_of_its_run(
     runs: RunsOnTestClock, run_id: str
 ) -> None:
     runs.hear(run_id, status="RUNNING")
@@ -196,7 +192,7 @@ def test_what_could_not_be_done_is_let_be_where_the_run_has_moved(
     assert runs.take() == []
 
 
-def test_those_longest_due_come_first_and_the_rest_can_wait(runs: RunsOnTestClock) -> None:
+def test_the_runs_due_longest_come_first(runs: RunsOnTestClock) -> None:
     ids = [new_run_id() for _ in range(5)]
     for each in ids:
         runs.hear(each, status="RUNNING")
