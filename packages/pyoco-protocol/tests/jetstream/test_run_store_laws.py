@@ -234,12 +234,13 @@ def check_follows(before: dict[str, Any], now: dict[str, Any]) -> None:
             assert now.get(field) == before.get(field), "the first cancel was overwritten"
 
 
+@pytest.mark.timeout(180)
 def test_arbitrary_writes_keep_the_laws(real_bucket: RealBucket) -> None:
     machine = type("AnyWritesToOneRun", (AnyWrites,), {"bucket": real_bucket})
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=150,
+            max_examples=100,
             stateful_step_count=20,
             deadline=None,
             suppress_health_check=list(HealthCheck),
