@@ -22,6 +22,7 @@ from pyoco_protocol.topology import wanted_consumer, wanted_topology
 from pyoco_testkit.builders import job, snapshot
 from pyoco_testkit.environment import command_path
 from pyoco_testkit.eventually import eventually
+from pyoco_testkit.foreign_records import put_record
 from pyoco_testkit.nats_server import NatsServer
 from pyoco_testkit.processes import ManagedProcess
 
@@ -51,7 +52,7 @@ class WorkerBench:
             open_broker(settings, name="bench", prepare=prepare)
         )
         await self.broker.wait_until_up()
-        self.store = RunStore(self.broker, NAMES)
+        self.store = RunStore(self.broker, NAMES, retention_sec=0)
         return self
 
     async def __aexit__(
@@ -65,10 +66,8 @@ class WorkerBench:
     # --- what a gateway does
 
     async def admit(self, flow_name: str, **fields: Any) -> RunSnapshot:
-        """Store a run as PENDING, without a job."""
-        stored = snapshot(flow_name=flow_name, **fields)
-        await self.store.create(stored)
-        return stored
+        """Store a run without a job: PENDING, or as `fields` say."""
+        return (await put_record(self.broker, snapshot(flow_name=flow_name, **fields))).snapshot
 
     async def queue(
         self, wanted: RunJob | bytes, *, headers: Mapping[str, str] | None = None

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from pyoco_protocol.ids import MAX_FLOW_NAME_CHARS, MAX_TAG_CHARS
 from pyoco_protocol.runs.job import RunJob
-from pyoco_protocol.runs.lifecycle import RunEvent, RunStatus, TaskStatus
+from pyoco_protocol.runs.lifecycle import RunStatus, TaskStatus
 from pyoco_protocol.runs.snapshot import RunSnapshot
 from pyoco_testkit.builders import job, snapshot
 
@@ -17,7 +17,6 @@ _WHOLE_LIMIT = 2**53
 
 run_ids: st.SearchStrategy[str] = st.uuids().map(str)
 run_statuses: st.SearchStrategy[RunStatus] = st.sampled_from(RunStatus)
-run_events: st.SearchStrategy[RunEvent] = st.sampled_from(RunEvent)
 task_statuses: st.SearchStrategy[TaskStatus] = st.sampled_from(TaskStatus)
 moments: st.SearchStrategy[float] = st.floats(min_value=0, max_value=4e9, allow_nan=False)
 

@@ -61,10 +61,10 @@ async def running(
         settings.broker, name="pyoco-gateway", prepare=_preparation(settings, topology)
     ) as broker:
         index = RunIndex(lambda: broker.connections)
-        store = RunStore(broker, topology.names, index.wrote)
+        retention_sec = round(settings.snapshots.run_retention_sec)
+        store = RunStore(broker, topology.names, index.wrote, retention_sec=retention_sec)
         signer = JobSigner(settings.signing.keys)
         queue = JobQueue(broker, topology.names, signer)
-        retention_sec = round(settings.snapshots.run_retention_sec)
         submit_run = SubmitRun(
             store=store,
             queue=queue,
@@ -84,8 +84,7 @@ async def running(
             store=store,
             queue=queue,
             runs=in_sight,
-            patience=patience,
-            retention_sec=retention_sec,
+            timeouts=patience,
             jobs=RunJobs(texts, settings.topology.default_tag, signer),
             is_confirmed=submit_run.is_confirmed,
             on_queued=submit_run.unconfirmed.discard,
@@ -93,9 +92,8 @@ async def running(
         parked = ParkedJobReaper(
             broker=broker,
             store=store,
-            box=DeadLetterWriter(broker, topology.names),
+            dead_letters=DeadLetterWriter(broker, topology.names),
             names=topology.names,
-            retention_sec=retention_sec,
         )
         fleet = Fleet.of(
             broker,
@@ -147,7 +145,7 @@ async def running(
                         topology=topology,
                         index=index,
                     ),
-                    "cancel_run": CancelRun(broker, store, retention_sec),
+                    "cancel_run": CancelRun(broker, store),
                     "metrics_page": fleet.page(
                         broker,
                         registry,

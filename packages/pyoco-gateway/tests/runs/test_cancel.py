@@ -1,4 +1,4 @@
-"""`POST /runs/{run_id}/cancel` against a real broker: what is recorded, and what it ends as."""
+"""`POST /runs/{run_id}/cancel` against a real broker: the recorded cancel and the run's end."""
 
 import random
 from collections.abc import AsyncGenerator
@@ -13,11 +13,13 @@ from pyoco_protocol.ids import new_run_id
 from pyoco_protocol.jetstream.connection import Broker, open_broker
 from pyoco_protocol.jetstream.requests import ask
 from pyoco_protocol.jetstream.run_store import ConflictError, RunStore
-from pyoco_protocol.runs.lifecycle import RunStatus, TaskStatus, merge
+from pyoco_protocol.runs.lifecycle import RunStatus, TaskStatus
+from pyoco_protocol.runs.snapshot import RunSnapshot
 from pyoco_protocol.settings import BrokerSettings
 from pyoco_protocol.subjects import Names, cancel_hint
 from pyoco_testkit.builders import snapshot
 from pyoco_testkit.eventually import eventually
+from pyoco_testkit.foreign_records import put_record
 from pyoco_testkit.nats_server import NatsServer
 
 UPPER_CASE = "7D0C1A9E-3F5B-4F0E-9A51-0C2F7A11D3B4"
@@ -27,7 +29,7 @@ JSON = {"Content-Type": "application/json"}
 
 @pytest.fixture
 async def broker(nats_server: NatsServer, gateway: httpx.AsyncClient) -> AsyncGenerator[Broker]:
-    """A worker's connection, as it were; the gateway has set the broker up."""
+    """A connection like that of a worker; the gateway has prepared the broker."""
     async with open_broker(BrokerSettings(nats_url=nats_server.url), name="worker") as opened:
         await opened.wait_until_up()
         yield opened
@@ -35,7 +37,7 @@ async def broker(nats_server: NatsServer, gateway: httpx.AsyncClient) -> AsyncGe
 
 @pytest.fixture
 def runs(broker: Broker) -> RunStore:
-    return RunStore(broker, Names())
+    return RunStore(broker, Names(), retention_sec=0)
 
 
 async def submit(gateway: httpx.AsyncClient) -> str:
@@ -60,16 +62,15 @@ async def revision_of(runs: RunStore, run_id: str) -> int:
     return stored.revision
 
 
-async def claim(runs: RunStore, run_id: str, **fields: Any) -> int:
+async def claim(runs: RunStore, run_id: str, **fields: Any) -> RunSnapshot:
     stored = await runs.read(run_id)
     assert stored is not None
     owned = {"status": RunStatus.RUNNING, "worker_id": "w1", "instance_id": "life", "attempt": 1}
-    return await runs.replace(
-        stored.snapshot.model_copy(update={**owned, **fields}), stored.revision
-    )
+    run = stored.snapshot.model_copy(update={**owned, **fields})
+    return (await runs.replace(stored, run)).snapshot
 
 
-async def test_a_run_that_nobody_has_taken_is_cancelled_right_after_the_answer(
+async def test_an_unclaimed_run_is_cancelled_right_after_the_answer(
     gateway: httpx.AsyncClient, runs: RunStore
 ) -> None:
     run_id = await submit(gateway)
@@ -90,7 +91,7 @@ async def test_a_run_that_nobody_has_taken_is_cancelled_right_after_the_answer(
     assert await revision_of(runs, run_id) == 3
 
 
-async def test_a_run_that_a_worker_has_is_left_to_that_worker(
+async def test_a_claimed_run_is_left_to_its_worker(
     gateway: httpx.AsyncClient, runs: RunStore, broker: Broker
 ) -> None:
     hinted = await broker.client.subscribe(cancel_hint("*"))
@@ -102,7 +103,7 @@ async def test_a_run_that_a_worker_has_is_left_to_that_worker(
     assert answered["tasks"] == {"a": "RUNNING"}
     message = await hinted.next_msg(timeout=5)
     assert message.subject == cancel_hint(run_id)
-    # Another cancel gets its answer only after what followed the first one is done.
+    # The second answer comes after the background task of the first request.
     assert (await cancel(gateway, run_id))["status"] == "CANCELLING"
     stored = await runs.read(run_id)
     assert stored is not None
@@ -110,7 +111,7 @@ async def test_a_run_that_a_worker_has_is_left_to_that_worker(
     assert stored.revision == 3
 
 
-async def test_a_worker_of_an_earlier_server_counts_as_an_owner_too(
+async def test_a_run_of_an_earlier_servers_worker_counts_as_claimed(
     gateway: httpx.AsyncClient, runs: RunStore
 ) -> None:
     run_id = await submit(gateway)
@@ -120,13 +121,13 @@ async def test_a_worker_of_an_earlier_server_counts_as_an_owner_too(
 
 
 @pytest.mark.parametrize("end", ["COMPLETED", "FAILED", "CANCELLED"])
-async def test_a_run_that_is_over_comes_back_as_it_is(
+async def test_an_ended_run_is_answered_unchanged(
     gateway: httpx.AsyncClient, runs: RunStore, broker: Broker, end: str
 ) -> None:
     hinted = await broker.client.subscribe(cancel_hint("*"))
     await broker.client.flush()
     run = snapshot(status=end, end_time=5.0)
-    revision = await runs.create(run)
+    revision = (await put_record(broker, run)).revision
     for _ in range(3):
         answered = await cancel(gateway, run.run_id, json={"reason": "too late"})
         assert (answered["status"], answered["end_time"]) == (end, 5.0)
@@ -145,22 +146,24 @@ async def test_a_second_cancel_changes_nothing(gateway: httpx.AsyncClient, runs:
     assert await revision_of(runs, run_id) == revision
 
 
-async def test_a_cancelling_that_says_nothing_else_is_a_cancel(
-    gateway: httpx.AsyncClient, runs: RunStore
+async def test_cancelling_without_a_time_or_caller_counts_as_a_cancel(
+    gateway: httpx.AsyncClient, broker: Broker
 ) -> None:
-    """As a worker of an earlier server writes it, with nobody's name in it."""
+    """As a worker of an earlier server writes it."""
     run = snapshot(status="CANCELLING")
-    await runs.create(run)
+    await put_record(broker, run)
     assert (await cancel(gateway, run.run_id))["status"] == "CANCELLING"
     await eventually(lambda: status(gateway, run.run_id), "CANCELLED", 2)
 
 
 async def test_a_cancel_whose_status_was_overwritten_is_recorded_again(
-    gateway: httpx.AsyncClient, runs: RunStore
+    gateway: httpx.AsyncClient, runs: RunStore, broker: Broker
 ) -> None:
-    """By a writer that does not look: what is answered must say what will come of it."""
+    """Another program overwrote the status. The answer must show that the run will be cancelled."""
     run_id = await submit(gateway)
-    await claim(runs, run_id, cancel_requested_at=5.0, cancel_reason="first")
+    claimed = await claim(runs, run_id)
+    first = {"cancel_requested_at": 5.0, "cancel_reason": "first"}
+    await put_record(broker, claimed.model_copy(update=first))
     answered = await cancel(gateway, run_id, json={"reason": "second"})
     assert answered["status"] == "CANCELLING"
     assert (answered["cancel_requested_at"], answered["cancel_reason"]) == (5.0, "first")
@@ -177,9 +180,7 @@ async def test_a_cancel_whose_status_was_overwritten_is_recorded_again(
         {"json": {"reason": "改行\nと\t記号"}},
     ],
 )
-async def test_what_a_caller_says_with_it_is_optional(
-    gateway: httpx.AsyncClient, words: dict[str, Any]
-) -> None:
+async def test_the_reason_is_optional(gateway: httpx.AsyncClient, words: dict[str, Any]) -> None:
     run_id = await submit(gateway)
     answered = await cancel(gateway, run_id, **words)
     assert answered["status"] == "CANCELLING"
@@ -213,7 +214,7 @@ async def test_what_a_caller_says_with_it_is_optional(
         ),
     ],
 )
-async def test_what_cannot_be_understood_cancels_nothing(
+async def test_an_invalid_request_cancels_nothing(
     gateway: httpx.AsyncClient, runs: RunStore, words: dict[str, Any], code: int, err_id: str
 ) -> None:
     run_id = await submit(gateway)
@@ -223,14 +224,12 @@ async def test_what_cannot_be_understood_cancels_nothing(
 
 
 @pytest.mark.parametrize("run_id", [*IMPOSSIBLE_IDS, pytest.param(new_run_id(), id="unknown")])
-async def test_what_is_not_there_cannot_be_cancelled(
-    gateway: httpx.AsyncClient, run_id: str
-) -> None:
+async def test_an_unknown_run_cannot_be_cancelled(gateway: httpx.AsyncClient, run_id: str) -> None:
     answer = await gateway.post(f"/runs/{run_id}/cancel")
     assert (answer.status_code, answer.json()["err_id"]) == (404, "ERR-PYOCO-0005")
 
 
-async def test_a_record_that_cannot_be_read_is_told_as_one(
+async def test_an_unreadable_record_is_a_named_error(
     gateway: httpx.AsyncClient, broker: Broker
 ) -> None:
     run_id = new_run_id()
@@ -239,7 +238,7 @@ async def test_a_record_that_cannot_be_read_is_told_as_one(
     assert answer.json()["err_id"] == "ERR-PYOCO-0115"
 
 
-async def test_without_a_broker_nothing_is_promised(
+async def test_without_a_broker_the_cancel_is_refused(
     gateway: httpx.AsyncClient, nats_server: NatsServer
 ) -> None:
     run_id = await submit(gateway)
@@ -254,20 +253,20 @@ async def test_without_a_broker_nothing_is_promised(
     await eventually(lambda: status(gateway, run_id), "CANCELLED", 5)
 
 
-async def test_the_answer_shows_nothing_internal(gateway: httpx.AsyncClient) -> None:
+async def test_the_answer_has_no_internal_fields(gateway: httpx.AsyncClient) -> None:
     run_id = await submit(gateway)
     assert not {"request_hash", "accepted_by", "task_records"} & set(await cancel(gateway, run_id))
 
 
 async def finish_like_a_worker(runs: RunStore, run_id: str, dice: random.Random) -> None:
-    """Claim a run and write its end, each by compare-and-set, with pauses where life has them."""
+    """Claim a run and write its end, with random pauses."""
     await anyio.sleep(dice.uniform(0, 0.01))
     stored = await runs.read(run_id)
     assert stored is not None
     if stored.snapshot.status is RunStatus.PENDING:
         owned = {"status": RunStatus.RUNNING, "instance_id": "life", "attempt": 1}
         try:
-            await runs.replace(stored.snapshot.model_copy(update=owned), stored.revision)
+            await runs.replace(stored, stored.snapshot.model_copy(update=owned))
         except ConflictError:
             return
     outcome = dice.choice([RunStatus.COMPLETED, RunStatus.FAILED])
@@ -275,7 +274,7 @@ async def finish_like_a_worker(runs: RunStore, run_id: str, dice: random.Random)
         await anyio.sleep(dice.uniform(0, 0.004))
         end = stored.snapshot.model_copy(update={"status": outcome, "end_time": 9.0})
         try:
-            await runs.replace(merge(stored.snapshot, end), stored.revision)
+            await runs.replace(stored, end)
         except ConflictError:
             continue
 
@@ -283,19 +282,19 @@ async def finish_like_a_worker(runs: RunStore, run_id: str, dice: random.Random)
 async def ends_of_a_race(
     gateway: httpx.AsyncClient, runs: RunStore, seed: int, cancels: int
 ) -> tuple[set[str], str, int | None]:
-    """Return what the cancels were answered, how the run ended, and its revision then."""
+    """Return the statuses answered to the cancels, the end of the run, and its revision."""
     dice = random.Random(seed)
     run_id = await submit(gateway)
     answers: set[str] = set()
 
-    async def ask_for_it() -> None:
+    async def request_cancel() -> None:
         await anyio.sleep(dice.uniform(0, 0.02))
         answers.add((await cancel(gateway, run_id))["status"])
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(finish_like_a_worker, runs, run_id, dice)
         for _ in range(cancels):
-            tasks.start_soon(ask_for_it)
+            tasks.start_soon(request_cancel)
     ended = await eventually(lambda: status(gateway, run_id), lambda it: it in _ENDS)
     return answers, ended, await revision_of(runs, run_id)
 
@@ -304,7 +303,7 @@ _ENDS = frozenset({"COMPLETED", "FAILED", "CANCELLED"})
 
 
 @pytest.mark.timeout(120)
-async def test_what_was_answered_cancelling_ends_cancelled_in_two_hundred_races(
+async def test_a_run_answered_as_cancelling_ends_cancelled_in_two_hundred_races(
     gateway: httpx.AsyncClient, runs: RunStore
 ) -> None:
     seen: set[str] = set()
@@ -314,14 +313,16 @@ async def test_what_was_answered_cancelling_ends_cancelled_in_two_hundred_races(
         if "CANCELLING" in answers:
             assert ended == "CANCELLED", f"seed {seed}: {answers}"
         else:
-            # Answered with an end: that end stays.
+            # A terminal status in the answer stays.
             assert answers == {ended}, f"seed {seed}: {answers}"
-    # They were races: some came in time and some too late.
+    # Some cancels were in time and some too late.
     assert "CANCELLING" in seen
     assert seen & {"COMPLETED", "FAILED"}
 
 
-async def test_fifty_cancels_at_once_are_one(gateway: httpx.AsyncClient, runs: RunStore) -> None:
+async def test_fifty_concurrent_cancels_have_one_outcome(
+    gateway: httpx.AsyncClient, runs: RunStore
+) -> None:
     for seed in range(5):
         answers, ended, _ = await ends_of_a_race(gateway, runs, seed, cancels=50)
         assert answers <= {"CANCELLING", ended}

@@ -1,4 +1,4 @@
-"""`DELETE /runs/{run_id}`: what is over can go, what goes on cannot."""
+"""`DELETE /runs/{run_id}`: only ended runs can be deleted."""
 
 import json
 from typing import Any
@@ -25,7 +25,7 @@ async def put_run(store: Any, **fields: Any) -> str:
     return str(run["run_id"])
 
 
-async def test_a_run_that_is_over_is_deleted_once(gateway: httpx.AsyncClient, store: Any) -> None:
+async def test_an_ended_run_is_deleted_once(gateway: httpx.AsyncClient, store: Any) -> None:
     kept = await put_run(store)
     for status in ("COMPLETED", "FAILED", "CANCELLED"):
         gone = await put_run(store, status=status)
@@ -37,7 +37,7 @@ async def test_a_run_that_is_over_is_deleted_once(gateway: httpx.AsyncClient, st
     assert list(await store.runs()) == [kept]
 
 
-async def test_a_run_that_goes_on_is_not_deleted(gateway: httpx.AsyncClient, store: Any) -> None:
+async def test_an_unfinished_run_is_not_deleted(gateway: httpx.AsyncClient, store: Any) -> None:
     for status in ("PENDING", "RUNNING", "CANCELLING"):
         run_id = await put_run(store, status=status, worker_id="w1", instance_id="life")
         answer = await gateway.delete(f"/runs/{run_id}")
@@ -47,7 +47,7 @@ async def test_a_run_that_goes_on_is_not_deleted(gateway: httpx.AsyncClient, sto
         assert run_id in await store.runs()
 
 
-async def test_what_is_not_there_and_what_cannot_be_is_not_found(
+async def test_unknown_and_impossible_ids_are_not_found(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     kept = await put_run(store)
@@ -57,7 +57,9 @@ async def test_what_is_not_there_and_what_cannot_be_is_not_found(
     assert list(await store.runs()) == [kept]
 
 
-async def test_of_many_who_delete_a_run_one_does(gateway: httpx.AsyncClient, store: Any) -> None:
+async def test_one_of_many_concurrent_deletes_succeeds(
+    gateway: httpx.AsyncClient, store: Any
+) -> None:
     run_id = await put_run(store)
     statuses: list[int] = []
 
@@ -70,7 +72,7 @@ async def test_of_many_who_delete_a_run_one_does(gateway: httpx.AsyncClient, sto
     assert sorted(statuses) == [204] + [404] * 9
 
 
-async def test_the_idempotency_key_of_a_deleted_run_makes_a_run_again(
+async def test_the_idempotency_key_of_a_deleted_run_can_be_used_again(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     headers = {"X-Idempotency-Key": "order-7"}
@@ -94,13 +96,13 @@ async def test_without_the_broker_the_answer_is_503(
     assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0003")
 
 
-async def test_what_belongs_to_a_deleted_run_goes_with_it(
+async def test_the_other_data_of_a_deleted_run_is_removed_too(
     nats_server: NatsServer,
     gateway: httpx.AsyncClient,
     store: Any,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """What cannot be removed is logged, and keeps nobody else from going."""
+    """A failure to remove data is logged and does not prevent the other removals."""
     run_id = await put_run(store, tag="gpu")
     told: list[tuple[str, str | None]] = []
 
@@ -112,13 +114,15 @@ async def test_what_belongs_to_a_deleted_run_goes_with_it(
 
     async with open_broker(BrokerSettings(nats_url=nats_server.url), name="tests") as broker:
         await broker.wait_until_up()
-        await DeleteRun(RunStore(broker, Names()), [broken, remember])(run_id, UNRESTRICTED)
+        await DeleteRun(RunStore(broker, Names(), retention_sec=0), [broken, remember])(
+            run_id, UNRESTRICTED
+        )
     assert told == [(run_id, "gpu")]
     assert await store.runs() == {}
-    assert "something of a deleted run is left" in caplog.messages
+    assert "data of a deleted run not removed" in caplog.messages
 
 
-async def test_a_key_whose_run_was_deleted_stands_for_a_new_one_that_is_queued(
+async def test_the_key_of_a_deleted_run_queues_a_new_run(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     async def submit() -> httpx.Response:
@@ -126,7 +130,7 @@ async def test_a_key_whose_run_was_deleted_stands_for_a_new_one_that_is_queued(
         return await gateway.post("/runs", json={"flow_name": "hello"}, headers=headers)
 
     run_id = (await submit()).json()["run_id"]
-    # A worker has done it, and all is deleted before the broker forgets the id of the first job.
+    # The run is executed and deleted before the broker forgets the id of the first job.
     await store.js.purge_stream("PYOCO_WORK")
     await put_run(store, run_id=run_id)
     assert (await gateway.delete(f"/runs/{run_id}")).status_code == 204

@@ -23,6 +23,7 @@ from pyoco_protocol.runs.signing import JobSigner
 from pyoco_protocol.subjects import Names
 from pyoco_testkit.builders import NOW, snapshot
 from pyoco_testkit.eventually import eventually
+from pyoco_testkit.foreign_records import put_record
 from pyoco_testkit.nats_server import NatsServer
 
 NAMES = Names()
@@ -39,7 +40,7 @@ async def test_a_record_that_no_gateway_wrote_is_not_queued(
     broker: Broker, store: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(loop, "_STEP_SEC", 0.02)
-    runs, signer = RunStore(broker, NAMES), JobSigner((KEY,))
+    runs, signer = RunStore(broker, NAMES, retention_sec=60), JobSigner((KEY,))
     jobs = RunJobs(WorkflowTexts(broker, NAMES, retention_sec=60), "default", signer)
     taken_in = snapshot(status="PENDING", tag="gpu", params=PARAMS)
     job = await RunJobs(jobs.texts, "default").make(taken_in)
@@ -51,28 +52,27 @@ async def test_a_record_that_no_gateway_wrote_is_not_queued(
         snapshot(status="RUNNING", tag="gpu", worker_id="w", instance_id="i", attempt=1),
         taken_in,
     ):
-        await runs.create(run)
+        await put_record(broker, run)
     sight = TrackedRuns(ReaperTimeouts(HOUR, 0.01, unconfirmed=0.1))
     reaper = Reaper(
         broker=broker,
         store=runs,
         queue=JobQueue(broker, NAMES, signer),
         runs=sight,
-        patience=ReaperTimeouts(HOUR, 0.01, unconfirmed=0.1),
-        retention_sec=60,
+        timeouts=ReaperTimeouts(HOUR, 0.01, unconfirmed=0.1),
         jobs=jobs,
         is_confirmed=lambda _: False,
     )
 
     def refused() -> int:
-        return sum("no gateway has taken it in so" in each.message for each in caplog.records)
+        return sum("not sealed by a gateway" in each.message for each in caplog.records)
 
     with caplog.at_level(logging.WARNING):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(BucketWatch(broker, NAMES.runs_bucket, RunFeed([sight])).run)
             tasks.start_soon(reaper.run)
             await eventually(refused, 3)
-            await eventually(lambda: len(reaper.acts), 1)
+            await eventually(lambda: len(reaper.action_counts), 1)
             tasks.cancel_scope.cancel()
     assert [each.body["run_id"] for each in await store.jobs()] == [taken_in.run_id]
 

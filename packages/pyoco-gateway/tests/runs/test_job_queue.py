@@ -10,7 +10,6 @@ from conftest import StartGateway, Store
 from pyoco_protocol.dead_letters import DeadLetter
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.dead_letter_writer import DeadLetterWriter
-from pyoco_protocol.jetstream.run_store import RunStore
 from pyoco_protocol.runs.job import RunJob
 from pyoco_protocol.runs.lifecycle import RunStatus
 from pyoco_protocol.runs.signing import SIGNATURE_HEADER, JobSigner, JobVerifier, key_id
@@ -18,6 +17,7 @@ from pyoco_protocol.runs.snapshot import RunSnapshot
 from pyoco_protocol.subjects import Names
 from pyoco_testkit.builders import snapshot
 from pyoco_testkit.eventually import eventually
+from pyoco_testkit.foreign_records import put_record
 from pyoco_testkit.nats_server import NatsServer
 
 KEY = "a-key-that-is-long-enough-for-hmac"
@@ -57,7 +57,7 @@ async def test_runs_of_every_kind_are_queued_with_a_signature(
     nats_server: NatsServer, start_gateway: StartGateway, store: Store, broker: Broker
 ) -> None:
     failed = taken_in(status=RunStatus.FAILED.value, error="no")
-    await RunStore(broker, NAMES).create(failed)
+    await put_record(broker, failed)
     letter = DeadLetter(timestamp=1.0, reason="execution_error", run_id=failed.run_id)
     await DeadLetterWriter(broker, NAMES).put(letter, 1)
     key = {"PYOCO_JOB_SIGNING_KEY": f"{KEY},{OLD}"}
@@ -83,7 +83,7 @@ async def test_the_second_job_of_a_run_whose_worker_is_silent_is_signed_too(
     silent = taken_in(status=RunStatus.RUNNING.value, updated_at=time.time(), **owner)
     environ = {"PYOCO_JOB_SIGNING_KEY": KEY, "PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "0.05"}
     async with start_gateway(nats_server.url, **environ):
-        await RunStore(broker, NAMES).create(silent)
+        await put_record(broker, silent)
         await eventually(lambda: signed_by(store, silent.run_id), {key_id(KEY)})
 
 

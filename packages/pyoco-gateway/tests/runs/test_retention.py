@@ -1,4 +1,4 @@
-"""How long runs are kept: their end is counted from, and what goes on stays."""
+"""The retention time of runs counts from their end."""
 
 import json
 from functools import partial
@@ -38,14 +38,14 @@ async def ttl_of(store: Any, run_id: str) -> str | None:
     return (message.headers or {}).get("Nats-TTL")
 
 
-async def test_runs_that_the_gateway_ended_are_gone_when_their_time_is_over(
+async def test_runs_ended_by_the_gateway_expire_after_their_retention_time(
     nats_server: NatsServer, start_gateway: Any, store: Any
 ) -> None:
     settings = {"PYOCO_RUN_RETENTION_SEC": "1", "PYOCO_CANCEL_GRACE_PERIOD_SEC": "0.1"}
     async with start_gateway(nats_server.url, **settings) as gateway:
         goes_on = await submit(gateway, "goes on")
         unclaimed = await submit(gateway, "unclaimed")
-        # One that a worker had which is no more: the reaper has to end it.
+        # The worker of this run is lost, so the reaper has to end it.
         left = await put_run(
             store,
             status="CANCELLING",
@@ -58,13 +58,13 @@ async def test_runs_that_the_gateway_ended_are_gone_when_their_time_is_over(
         for run_id in (unclaimed, left):
             await eventually(partial(is_there, gateway, run_id), False, 15)
         assert await is_there(gateway, goes_on)
-        # What is gone has left its name free.
+        # The id of an expired run can be used again.
         assert await submit(gateway, "unclaimed") == unclaimed
         assert (await gateway.get(f"/runs/{unclaimed}")).json()["status"] == "PENDING"
 
 
 @pytest.mark.parametrize(("setting", "ttl"), [("0", None), ("86400", "86400")])
-async def test_an_end_carries_how_long_it_is_kept(
+async def test_the_record_of_an_ended_run_carries_its_retention_time(
     nats_server: NatsServer, start_gateway: Any, store: Any, setting: str, ttl: str | None
 ) -> None:
     async with start_gateway(nats_server.url, PYOCO_RUN_RETENTION_SEC=setting) as gateway:
@@ -79,10 +79,10 @@ async def test_an_end_carries_how_long_it_is_kept(
         assert await ttl_of(store, run_id) == ttl
 
 
-async def test_a_bucket_that_knows_no_retention_keeps_its_runs(
+async def test_a_bucket_without_ttls_keeps_its_runs(
     nats_server: NatsServer, start_gateway: Any, store: Any
 ) -> None:
-    """As an earlier server made it."""
+    """As an earlier server created it."""
     await store.js.add_stream(
         name="KV_pyoco_runs", subjects=["$KV.pyoco_runs.>"], max_msgs_per_subject=1
     )
@@ -99,9 +99,7 @@ async def test_a_bucket_that_knows_no_retention_keeps_its_runs(
         assert not await is_there(gateway, run_id)
 
 
-async def test_what_a_run_printed_goes_with_it_when_its_time_is_over(
-    gateway: httpx.AsyncClient, store: Any
-) -> None:
+async def test_the_output_of_a_run_expires_with_it(gateway: httpx.AsyncClient, store: Any) -> None:
     async def printed(run_id: str) -> bool:
         wanted = f"pyoco.logs.{run_id}"
         info = await store.js.stream_info("PYOCO_RUN_LOGS", subjects_filter=wanted)

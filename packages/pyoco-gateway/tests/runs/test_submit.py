@@ -1,4 +1,4 @@
-"""Submissions under one key that meet each other, or trouble, at the worst moment."""
+"""Concurrent and failing submissions with one idempotency key."""
 
 from collections.abc import Awaitable, Callable
 
@@ -30,7 +30,7 @@ Before = Callable[[], Awaitable[None]]
 
 
 class TroubledQueue(JobQueue):
-    """The real queue, except for publishes that a test has something to say about."""
+    """The real queue, with calls of the test before chosen publishes."""
 
     def __init__(self, broker: Broker) -> None:
         super().__init__(broker, NAMES)
@@ -44,7 +44,7 @@ class TroubledQueue(JobQueue):
 
 @pytest.fixture
 def runs(broker: Broker) -> RunStore:
-    return RunStore(broker, NAMES)
+    return RunStore(broker, NAMES, retention_sec=0)
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ async def revision_of(runs: RunStore, run_id: str) -> int:
     return stored.revision
 
 
-def test_a_key_stands_for_one_run_and_one_request() -> None:
+def test_a_key_identifies_one_run_and_one_request() -> None:
     same = RunSubmission(flow_name="hello", params={"a": [1.5, None], "b": 1})
     assert IdempotencyKey.of("order-7", same, UNRESTRICTED) == KEY
     assert is_run_id(KEY.run_id)
@@ -105,8 +105,8 @@ def test_a_key_stands_for_one_run_and_one_request() -> None:
     assert IdempotencyKey.of("order-7", SUBMISSION, tenant("acme")).run_id != KEY.run_id
 
 
-def test_the_keys_from_before_there_were_tenants_are_the_default_tenants() -> None:
-    """Else a repeat that comes after keys are asked for would be a second run."""
+def test_keys_from_before_tenants_belong_to_the_default_tenant() -> None:
+    """Otherwise a repeat after authentication was turned on would be a second run."""
     assert IdempotencyKey.of("order-7", SUBMISSION, tenant(DEFAULT_TENANT)) == KEY
 
 
@@ -122,7 +122,7 @@ async def test_a_repeat_is_the_same_run_and_the_same_job(
 
 
 @pytest.mark.parametrize("status", [status for status in RunStatus if status != "PENDING"])
-async def test_a_repeat_of_what_goes_on_or_is_over_touches_nothing(
+async def test_a_repeat_leaves_a_claimed_or_ended_run_unchanged(
     broker: Broker, runs: RunStore, one: SubmitRun, other: SubmitRun, status: RunStatus
 ) -> None:
     await one(SUBMISSION, UNRESTRICTED, key=KEY)
@@ -153,7 +153,7 @@ async def test_another_request_under_a_used_key_changes_nothing(
     assert await jobs(broker) == 1
 
 
-async def test_a_run_of_the_same_id_that_came_without_a_key_is_another_request(
+async def test_a_run_of_the_same_id_without_a_key_is_another_request(
     runs: RunStore, one: SubmitRun
 ) -> None:
     accepted = await one(SUBMISSION, UNRESTRICTED)
@@ -163,7 +163,9 @@ async def test_a_run_of_the_same_id_that_came_without_a_key_is_another_request(
         )
 
 
-async def test_many_at_once_are_one_run(broker: Broker, one: SubmitRun, other: SubmitRun) -> None:
+async def test_concurrent_submissions_are_one_run(
+    broker: Broker, one: SubmitRun, other: SubmitRun
+) -> None:
     answers: list[Submitted] = []
 
     async def submit(through: SubmitRun) -> None:
@@ -178,7 +180,7 @@ async def test_many_at_once_are_one_run(broker: Broker, one: SubmitRun, other: S
     assert not one.unconfirmed | other.unconfirmed
 
 
-async def test_a_failure_takes_nothing_back_that_another_was_answered_with(
+async def test_a_failure_withdraws_no_run_that_another_request_was_answered_with(
     broker: Broker, runs: RunStore, one: SubmitRun, other: SubmitRun
 ) -> None:
     answered: list[Submitted] = []
@@ -197,7 +199,7 @@ async def test_a_failure_takes_nothing_back_that_another_was_answered_with(
     assert await jobs(broker) == 1
 
 
-async def test_whoever_comes_after_it_was_taken_back_takes_it_in_anew(
+async def test_a_submission_after_a_withdrawal_creates_the_run_again(
     broker: Broker, runs: RunStore, one: SubmitRun, other: SubmitRun
 ) -> None:
     trouble_in(one).append(refused)
@@ -210,10 +212,10 @@ async def test_whoever_comes_after_it_was_taken_back_takes_it_in_anew(
     assert await jobs(broker) == 1
 
 
-async def test_what_is_taken_back_while_another_looks_at_it_is_taken_in_by_that_one(
+async def test_a_run_withdrawn_during_a_repeat_is_created_by_the_repeat(
     broker: Broker, runs: RunStore, one: SubmitRun, other: SubmitRun
 ) -> None:
-    """The record was there when the second one came, and is gone when it wants to keep it."""
+    """The repeat reads the record, which is gone before the repeat writes it."""
     answered: list[Submitted] = []
 
     async def another_comes_meanwhile() -> None:
@@ -222,7 +224,7 @@ async def test_what_is_taken_back_while_another_looks_at_it_is_taken_in_by_that_
         async def read_and_be_overtaken(run_id: str) -> object:
             found = await real_read(run_id)
             if found is not None and not answered:
-                await runs.delete(run_id, found.revision)
+                await runs.withdraw(found)
             other.store.read = real_read  # type: ignore[method-assign] # once
             return found
 
@@ -239,10 +241,10 @@ async def test_what_is_taken_back_while_another_looks_at_it_is_taken_in_by_that_
 
 
 @pytest.mark.parametrize("trouble", [refused, unanswered])
-async def test_a_repeat_that_could_not_queue_it_leaves_it_to_the_reaper(
+async def test_a_repeat_that_fails_to_queue_the_run_leaves_it_to_the_reaper(
     broker: Broker, runs: RunStore, one: SubmitRun, other: SubmitRun, trouble: Before
 ) -> None:
-    """The first one died with the record written and no job; the second one fares no better."""
+    """The first gateway stored the record and no job; the second one fails to queue it."""
     trouble_in(one).append(unanswered)
     with pytest.raises(SubmitOutcomeUnknownError):
         await one(SUBMISSION, UNRESTRICTED, key=KEY)
@@ -251,20 +253,20 @@ async def test_a_repeat_that_could_not_queue_it_leaves_it_to_the_reaper(
         await other(SUBMISSION, UNRESTRICTED, key=KEY)
     stored = await runs.read(KEY.run_id)
     assert stored is not None
-    # Neither gateway believes that it is queued, and nothing says that it was queued again.
+    # No gateway has confirmed the job, and the record does not say that it was queued again.
     assert not one.is_confirmed(stored.snapshot)
     assert not other.is_confirmed(stored.snapshot)
     assert stored.snapshot.queued_again_at is None
     assert await jobs(broker) == 0
-    # A third try gets there.
+    # The third submission queues it.
     assert (await one(SUBMISSION, UNRESTRICTED, key=KEY)).replayed
     assert await jobs(broker) == 1
 
 
-async def test_a_repeat_on_one_gateway_does_not_vouch_for_the_first_one(
+async def test_a_failed_repeat_does_not_confirm_the_first_submission(
     runs: RunStore, one: SubmitRun
 ) -> None:
-    """While the first is still waiting for its answer, a second one fails under the same key."""
+    """A second submission with the same key fails while the first waits for its answer."""
 
     async def another_fails_meanwhile() -> None:
         changed = RunSubmission(flow_name="bye")
@@ -282,7 +284,7 @@ async def test_a_repeat_on_one_gateway_does_not_vouch_for_the_first_one(
     assert not one.is_confirmed(stored.snapshot)
 
 
-async def test_only_the_gateway_that_queued_a_run_knows_that_it_is(
+async def test_only_the_gateway_that_queued_a_run_confirms_it(
     runs: RunStore, one: SubmitRun, other: SubmitRun
 ) -> None:
     accepted = await one(SUBMISSION, UNRESTRICTED)

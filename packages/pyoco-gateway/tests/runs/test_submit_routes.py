@@ -1,4 +1,4 @@
-"""`POST /runs` against a real broker: what is stored, queued and answered."""
+"""`POST /runs` against a real broker: the record, the job and the answer."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ async def test_a_submitted_run_is_stored_and_queued_once(
     assert job.subject == "pyoco.work.default"
     assert job.headers["Nats-Msg-Id"] == f"{run_id}:{record['submitted_at']}"
     assert job.headers["Nats-Expected-Stream"] == "PYOCO_WORK"
-    # All that the record says, so that the run can be claimed without reading it.
+    # The job carries the whole record, so that the run can be claimed without reading it.
     beside = {name: job.body.pop(name) for name in ("record", "record_revision")}
     assert beside["record_revision"] == 1
     assert {**job.body, **beside["record"]} == record
@@ -116,7 +116,7 @@ async def test_another_stream_in_the_place_of_the_queue_gets_no_jobs(
 async def test_params_above_the_limit_are_refused_and_nothing_is_written(
     nats_server: NatsServer, start_gateway: Any, store: Any
 ) -> None:
-    """Not 503 with words about the broker, as if trying again could help."""
+    """Not 503, because trying again cannot help."""
     async with start_gateway(nats_server.url, PYOCO_MAX_PARAMS_BYTES="4096") as gateway:
         body = {"flow_name": "hello", "params": {"text": "x" * 5000}}
         answer = await gateway.post("/runs", json=body)
@@ -141,7 +141,7 @@ async def test_params_of_two_mebibytes_are_too_large_and_not_a_broken_broker(
     assert await store.runs() == {}
 
 
-async def test_a_job_never_goes_above_what_the_broker_carries(
+async def test_a_job_never_exceeds_the_size_limit_of_the_broker(
     tmp_path: Any, start_gateway: Any
 ) -> None:
     async with (
@@ -155,7 +155,7 @@ async def test_a_job_never_goes_above_what_the_broker_carries(
     assert answer.json()["max_bytes"] < 16384
 
 
-async def test_a_size_limit_of_the_queue_itself_is_told_as_one(
+async def test_a_size_limit_of_the_queue_is_a_named_error(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     await store.js.update_stream(
@@ -173,7 +173,7 @@ async def test_a_size_limit_of_the_queue_itself_is_told_as_one(
 
 
 @pytest.mark.parametrize("language", ["en", "ja"])
-async def test_a_failure_speaks_the_language_of_the_caller(
+async def test_an_error_is_in_the_language_of_the_caller(
     gateway: httpx.AsyncClient, language: str
 ) -> None:
     answer = await gateway.post("/runs", json={}, headers={"Accept-Language": language})

@@ -72,12 +72,13 @@ async def test_values_that_cannot_be_batch_read_are_left_out(
 async def test_snapshots_are_read_at_their_revision_or_later_and_others_are_left_out(
     broker: Broker, bucket: Bucket, direct: bool
 ) -> None:
-    store = RunStore(broker, Names())
+    store = RunStore(broker, Names(), retention_sec=0)
     runs = [snapshot() for _ in range(5)]
-    revisions = {run.run_id: await store.create(run) for run in runs}
+    created = [await store.create(run) for run in runs]
+    revisions = {each.snapshot.run_id: each.revision for each in created}
     later = runs[1].model_copy(update={"error": "why"})
-    await store.replace(later, revisions[later.run_id])
-    await store.delete(runs[2].run_id, revisions[runs[2].run_id])
+    await store.replace(created[1], later)
+    await store.withdraw(created[2])
     await bucket.replace(runs[3].run_id, b"unreadable", revisions[runs[3].run_id])
     # The expected revision is newer than that of the replica, so the leader is read.
     revisions[runs[4].run_id] += 1000

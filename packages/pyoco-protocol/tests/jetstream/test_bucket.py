@@ -1,4 +1,4 @@
-"""A real bucket: nobody writes what they have not read."""
+"""A real bucket: every write is a compare-and-set."""
 
 import json
 
@@ -19,13 +19,13 @@ def bucket(broker: Broker) -> Bucket:
     return Bucket(broker, NAME)
 
 
-async def test_what_is_stored_is_read_as_it_is(bucket: Bucket) -> None:
+async def test_a_value_is_read_as_it_was_stored(bucket: Bucket) -> None:
     for number, data in enumerate([b"", b"\x00\xff", "世界".encode(), b"x" * 500_000]):
         revision = await bucket.create(f"k{number}", data)
         assert await bucket.read(f"k{number}") == Value(data, revision)
 
 
-async def test_what_never_stood_is_not_there(bucket: Bucket) -> None:
+async def test_a_key_that_was_never_written_has_no_value(bucket: Bucket) -> None:
     assert await bucket.read("nobody") is None
     with pytest.raises(ConflictError):
         await bucket.replace("nobody", b"1", 7)
@@ -33,7 +33,7 @@ async def test_what_never_stood_is_not_there(bucket: Bucket) -> None:
         await bucket.delete("nobody", 7)
 
 
-async def test_a_key_is_replaced_only_where_it_stands(bucket: Bucket) -> None:
+async def test_a_key_is_replaced_only_at_its_latest_revision(bucket: Bucket) -> None:
     first = await bucket.create("a", b"1")
     await bucket.create("b", b"1")
     second = await bucket.replace("a", b"2", first)
@@ -53,7 +53,7 @@ async def test_a_stale_write_with_a_ttl_is_refused_as_well(bucket: Bucket) -> No
     assert await bucket.read("a") == Value(b"2", second)
 
 
-async def test_the_mark_of_a_deleted_key_is_read_and_can_be_written_over(bucket: Bucket) -> None:
+async def test_the_marker_of_a_deleted_key_can_be_read_and_overwritten(bucket: Bucket) -> None:
     first = await bucket.create("a", b"1")
     await bucket.delete("a", first)
     mark = await bucket.read("a")
@@ -66,7 +66,7 @@ async def test_the_mark_of_a_deleted_key_is_read_and_can_be_written_over(bucket:
         await bucket.create("a", b"3")
 
 
-async def test_the_mark_of_a_deleted_key_does_not_stay_for_ever(
+async def test_the_marker_of_a_deleted_key_expires(
     bucket: Bucket, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = subjects.kv_stream(NAME)
@@ -82,8 +82,8 @@ async def test_the_mark_of_a_deleted_key_does_not_stay_for_ever(
     await eventually(is_forgotten, True)
 
 
-async def test_a_bucket_without_ttls_keeps_and_deletes_all_the_same(broker: Broker) -> None:
-    """As an earlier server made it."""
+async def test_a_bucket_without_ttls_stores_and_deletes_values(broker: Broker) -> None:
+    """As an earlier server created it."""
     plain = {"name": "KV_plain", "subjects": ["$KV.plain.>"], "max_msgs_per_subject": 1}
     await ask(broker.client, "$JS.API.STREAM.CREATE.KV_plain", json.dumps(plain).encode())
     bucket = Bucket(broker, "plain")
@@ -96,7 +96,7 @@ async def test_a_bucket_without_ttls_keeps_and_deletes_all_the_same(broker: Brok
     assert await bucket.create("a", b"2") > revision
 
 
-async def test_an_expired_key_leaves_a_mark(bucket: Bucket) -> None:
+async def test_an_expired_key_leaves_a_marker(bucket: Bucket) -> None:
     await bucket.replace("a", b"1", 0, ttl_sec=1)
 
     async def is_gone() -> bool:
@@ -107,7 +107,7 @@ async def test_an_expired_key_leaves_a_mark(bucket: Bucket) -> None:
     assert await bucket.create("a", b"2") > 1
 
 
-async def test_a_purged_key_counts_as_gone(bucket: Bucket, broker: Broker) -> None:
+async def test_a_purged_key_counts_as_deleted(bucket: Bucket, broker: Broker) -> None:
     await bucket.create("a", b"1")
     headers = {"KV-Operation": "PURGE", "Nats-Rollup": "sub"}
     await ask(broker.client, f"$KV.{NAME}.a", headers=headers)
@@ -116,7 +116,7 @@ async def test_a_purged_key_counts_as_gone(bucket: Bucket, broker: Broker) -> No
     assert mark.data is None
 
 
-async def test_a_bucket_that_is_not_there_is_no_empty_bucket(broker: Broker) -> None:
+async def test_a_missing_bucket_is_not_an_empty_bucket(broker: Broker) -> None:
     missing = Bucket(broker, "nowhere")
     with pytest.raises(RefusedError) as refused:
         await missing.read("a")

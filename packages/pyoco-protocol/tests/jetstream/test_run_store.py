@@ -1,4 +1,4 @@
-"""Run snapshots in a real bucket: one writer wins each revision, nobody overwrites blindly."""
+"""Run records in a real bucket: one writer wins each revision, and none overwrites blindly."""
 
 from collections import Counter
 from collections.abc import AsyncGenerator
@@ -7,6 +7,7 @@ import anyio
 import pytest
 
 from pyoco_protocol import subjects
+from pyoco_protocol.jetstream.bucket import Bucket
 from pyoco_protocol.jetstream.connection import Broker, open_broker
 from pyoco_protocol.jetstream.requests import RefusedError, ask
 from pyoco_protocol.jetstream.run_store import ConflictError, RunStore, StoredRun
@@ -24,15 +25,15 @@ NAMES = Names()
 
 @pytest.fixture
 def store(broker: Broker) -> RunStore:
-    return RunStore(broker, NAMES)
+    return RunStore(broker, NAMES, retention_sec=1)
 
 
 @pytest.fixture
 async def other_store(broker: Broker, nats_server: NatsServer) -> AsyncGenerator[RunStore]:
-    """The same runs, seen by another process as it were: over a connection of its own."""
+    """A second store on the same bucket, with its own connection."""
     async with open_broker(BrokerSettings(nats_url=nats_server.url), name="other") as other:
         await other.wait_until_up()
-        yield RunStore(other, NAMES)
+        yield RunStore(other, NAMES, retention_sec=1)
 
 
 def running(of: RunSnapshot, **fields: object) -> RunSnapshot:
@@ -41,101 +42,122 @@ def running(of: RunSnapshot, **fields: object) -> RunSnapshot:
 
 async def test_a_created_run_is_there_at_once(store: RunStore, other_store: RunStore) -> None:
     run = snapshot(params={"name": "世界"})
-    revision = await store.create(run)
-    assert await store.read(run.run_id) == StoredRun(run, revision)
-    assert await other_store.read(run.run_id) == StoredRun(run, revision)
+    created = await store.create(run)
+    assert created.snapshot == run
+    assert await store.read(run.run_id) == created
+    assert await other_store.read(run.run_id) == created
 
 
-async def test_what_was_never_created_is_not_there(store: RunStore) -> None:
+async def test_an_unknown_run_is_not_found(store: RunStore) -> None:
     assert await store.read(snapshot().run_id) is None
     assert await store.change(snapshot().run_id, lambda stored: stored.snapshot) is None
 
 
 async def test_a_run_is_created_once(store: RunStore) -> None:
     run = snapshot()
-    revision = await store.create(run)
+    created = await store.create(run)
     with pytest.raises(ConflictError):
-        await store.create(running(run))
-    assert await store.read(run.run_id) == StoredRun(run, revision)
+        await store.create(run.model_copy(update={"error": "another"}))
+    assert await store.read(run.run_id) == created
 
 
-async def test_a_run_is_replaced_where_it_stands(store: RunStore) -> None:
+async def test_a_replaced_run_gets_a_new_revision(store: RunStore) -> None:
     run = snapshot()
     first = await store.create(run)
-    second = await store.replace(running(run), first)
-    assert second > first
-    assert await store.read(run.run_id) == StoredRun(running(run), second)
+    second = await store.replace(first, running(run))
+    assert second.revision > first.revision
+    assert second.snapshot == running(run)
+    assert await store.read(run.run_id) == second
 
 
-async def test_whoever_has_not_seen_the_latest_overwrites_nothing(store: RunStore) -> None:
+async def test_a_write_at_another_than_the_latest_revision_is_refused(store: RunStore) -> None:
     run = snapshot()
     first = await store.create(run)
-    second = await store.replace(running(run, attempt=1), first)
+    second = await store.replace(first, running(run, attempt=1))
     with pytest.raises(ConflictError):
-        await store.replace(running(run, attempt=9), first)
+        await store.replace(first, running(run, attempt=9))
     with pytest.raises(ConflictError):
-        await store.delete(run.run_id, first)
+        await store.withdraw(first)
+    ended = run.model_copy(update={"status": RunStatus.COMPLETED})
     with pytest.raises(ConflictError):
-        await store.replace(running(run, attempt=9), second + 1)
-    assert await store.read(run.run_id) == StoredRun(running(run, attempt=1), second)
+        await store.delete(StoredRun(ended, first.revision))
+    with pytest.raises(ConflictError):
+        await store.replace(StoredRun(run, second.revision + 1), running(run, attempt=9))
+    assert await store.read(run.run_id) == second
+    assert second.snapshot == running(run, attempt=1)
 
 
-async def test_runs_do_not_get_in_each_others_way(store: RunStore) -> None:
+async def test_a_write_of_one_run_leaves_the_others_unchanged(store: RunStore) -> None:
     one, other = snapshot(), snapshot()
     first = await store.create(one)
     await store.create(other)
-    await store.replace(running(one), first)
+    await store.replace(first, running(one))
     found = await store.read(other.run_id)
     assert found is not None
     assert found.snapshot.status is RunStatus.PENDING
 
 
-async def test_a_deleted_run_is_gone_and_can_be_created_again(store: RunStore) -> None:
+@pytest.mark.parametrize("has_ended", [False, True])
+async def test_a_removed_run_can_be_created_again(store: RunStore, has_ended: bool) -> None:
     run = snapshot()
-    revision = await store.create(run)
-    await store.delete(run.run_id, revision)
+    created = await store.create(run)
+    if has_ended:
+        ended = await store.replace(created, run.model_copy(update={"status": RunStatus.FAILED}))
+        await store.delete(ended)
+    else:
+        await store.withdraw(created)
     assert await store.read(run.run_id) is None
     with pytest.raises(ConflictError):
-        await store.replace(run, revision)
+        await store.replace(created, run)
     again = await store.create(run)
-    assert await store.read(run.run_id) == StoredRun(run, again)
+    assert again.snapshot == run
+    assert await store.read(run.run_id) == again
 
 
-async def test_an_expired_run_is_gone_and_can_be_created_again(
+async def test_an_ended_run_expires_after_its_retention_and_can_be_created_again(
     store: RunStore, broker: Broker
 ) -> None:
     run = snapshot()
     ended = run.model_copy(update={"status": RunStatus.COMPLETED})
-    revision = await store.replace(ended, await store.create(run), ttl_sec=1)
-    assert await store.read(run.run_id) == StoredRun(ended, revision)
+    stored = await store.replace(await store.create(run), ended)
+    assert stored.snapshot == ended
+    assert await store.read(run.run_id) == stored
     await eventually(lambda: store.read(run.run_id), None)
-    # A marker stands in its place, for those who watch.
+    # The record is replaced by a marker, for watchers of the bucket.
     read_marker = subjects.last_message(subjects.kv_stream(NAMES.runs_bucket))
     request = b'{"last_by_subj": "%s"}' % NAMES.run(run.run_id).encode()
     marker = await ask(broker.client, read_marker, request)
-    assert int(marker["message"]["seq"]) > revision
+    assert int(marker["message"]["seq"]) > stored.revision
     again = await store.create(run)
-    assert await store.read(run.run_id) == StoredRun(run, again)
+    assert again.snapshot == run
+    assert await store.read(run.run_id) == again
 
 
-async def test_a_write_without_a_ttl_keeps_a_run_that_would_have_expired(store: RunStore) -> None:
+async def test_a_write_without_a_ttl_keeps_a_run_that_would_have_expired(
+    store: RunStore, broker: Broker
+) -> None:
     kept, expiring = snapshot(), snapshot()
-    revision = await store.replace(running(kept), await store.create(kept), ttl_sec=1)
-    await store.replace(running(kept, attempt=2), revision)
-    await store.replace(running(expiring), await store.create(expiring), ttl_sec=1)
-    # By then the other's time was up as well.
+    bucket = Bucket(broker, NAMES.runs_bucket)
+    created = await store.create(kept)
+    revision = await bucket.replace(
+        kept.run_id, running(kept).to_bytes(), created.revision, ttl_sec=1
+    )
+    await store.replace(StoredRun(running(kept), revision), running(kept, attempt=2))
+    ended = expiring.model_copy(update={"status": RunStatus.COMPLETED})
+    await store.replace(await store.create(expiring), ended)
+    # The TTL of the first run has passed by then as well.
     await eventually(lambda: store.read(expiring.run_id), None)
     found = await store.read(kept.run_id)
     assert found is not None
     assert found.snapshot.attempt == 2
 
 
-async def test_a_bucket_that_takes_no_ttl_still_takes_the_end_of_a_run(
+async def test_a_bucket_without_ttls_still_stores_the_end_of_a_run(
     nats_server: NatsServer,
 ) -> None:
     async with open_broker(BrokerSettings(nats_url=nats_server.url), name="tests") as broker:
         await broker.wait_until_up()
-        # As a server that knew nothing of them has left it.
+        # As a server without support for TTLs has created it.
         await ask(
             broker.client,
             f"$JS.API.STREAM.CREATE.{subjects.kv_stream(NAMES.runs_bucket)}",
@@ -143,17 +165,20 @@ async def test_a_bucket_that_takes_no_ttl_still_takes_the_end_of_a_run(
             b' "storage": "file", "num_replicas": 1, "max_msgs_per_subject": 1,'
             b' "discard": "new", "allow_rollup_hdrs": true, "deny_delete": true}',
         )
-        store = RunStore(broker, NAMES)
+        store = RunStore(broker, NAMES, retention_sec=60)
         run = snapshot()
-        revision = await store.create(run)
+        created = await store.create(run)
         ended = run.model_copy(update={"status": RunStatus.COMPLETED})
-        again = await store.replace(ended, revision, ttl_sec=60)
-        assert await store.read(run.run_id) == StoredRun(ended, again)
+        stored = await store.replace(created, ended)
+        assert stored.snapshot == ended
+        assert await store.read(run.run_id) == stored
 
 
-async def try_replace(store: RunStore, run: RunSnapshot, revision: int, won: list[int]) -> None:
+async def try_replace(
+    store: RunStore, stored: StoredRun, run: RunSnapshot, won: list[StoredRun]
+) -> None:
     try:
-        won.append(await store.replace(run, revision))
+        won.append(await store.replace(stored, run))
     except ConflictError:
         return
 
@@ -162,20 +187,21 @@ async def test_of_two_writers_one_wins_each_revision(
     store: RunStore, other_store: RunStore
 ) -> None:
     run = snapshot()
-    revision = await store.create(run)
+    latest = await store.create(run)
     for attempt in range(1, 51):
         ones = running(run, worker_id="one", attempt=attempt)
         others = running(run, worker_id="other", attempt=attempt)
-        one_won: list[int] = []
-        other_won: list[int] = []
+        one_won: list[StoredRun] = []
+        other_won: list[StoredRun] = []
         async with anyio.create_task_group() as racing:
-            racing.start_soon(try_replace, store, ones, revision, one_won)
-            racing.start_soon(try_replace, other_store, others, revision, other_won)
-        (revision,) = one_won + other_won
-        assert await store.read(run.run_id) == StoredRun(ones if one_won else others, revision)
+            racing.start_soon(try_replace, store, latest, ones, one_won)
+            racing.start_soon(try_replace, other_store, latest, others, other_won)
+        (latest,) = one_won + other_won
+        assert await store.read(run.run_id) == latest
+        assert latest.snapshot == (ones if one_won else others)
 
 
-async def test_of_fifty_who_create_one_run_one_wins(store: RunStore, other_store: RunStore) -> None:
+async def test_one_of_fifty_concurrent_creates_wins(store: RunStore, other_store: RunStore) -> None:
     run = snapshot()
     results: Counter[str] = Counter()
 
@@ -192,9 +218,7 @@ async def test_of_fifty_who_create_one_run_one_wins(store: RunStore, other_store
     assert results == {"won": 1, "lost": 49}
 
 
-async def test_no_change_is_lost_among_many_who_change(
-    store: RunStore, other_store: RunStore
-) -> None:
+async def test_no_concurrent_change_is_lost(store: RunStore, other_store: RunStore) -> None:
     run = snapshot()
     await store.create(run)
 
@@ -213,16 +237,14 @@ async def test_no_change_is_lost_among_many_who_change(
     assert found.snapshot.attempt == 40
 
 
-async def test_a_change_that_is_not_wanted_writes_nothing(store: RunStore) -> None:
+async def test_a_change_to_none_writes_nothing(store: RunStore) -> None:
     run = snapshot()
-    revision = await store.create(run)
-    assert await store.change(run.run_id, lambda _: None) == StoredRun(run, revision)
-    found = await store.read(run.run_id)
-    assert found is not None
-    assert found.revision == revision
+    created = await store.create(run)
+    assert await store.change(run.run_id, lambda _: None) == created
+    assert await store.read(run.run_id) == created
 
 
-async def test_a_change_decides_anew_when_another_comes_first(
+async def test_a_change_decides_again_after_a_conflict(
     store: RunStore, other_store: RunStore
 ) -> None:
     run = snapshot()
@@ -241,16 +263,14 @@ async def test_a_change_decides_anew_when_another_comes_first(
             await other_store.change(run_id, lambda it: running(it.snapshot, attempt=1))
         return found
 
-    store.read = read_and_be_overtaken  # type: ignore[method-assign] # to come in between
+    store.read = read_and_be_overtaken  # type: ignore[method-assign] # writes in between
     changed = await store.change(run.run_id, decide)
     assert changed is not None
     assert seen == [0, 1]
     assert changed.snapshot.attempt == 11
 
 
-async def test_a_value_that_is_no_snapshot_is_a_named_failure(
-    store: RunStore, broker: Broker
-) -> None:
+async def test_an_unreadable_record_is_a_named_failure(store: RunStore, broker: Broker) -> None:
     run = snapshot()
     await ask(broker.client, NAMES.run(run.run_id), b'{"status": "?"}')
     with pytest.raises(SnapshotUnreadableError) as unreadable:
@@ -267,30 +287,30 @@ async def test_a_snapshot_over_the_message_limit_is_refused(store: RunStore) -> 
     assert not refused.value.is_conflict
 
 
-async def test_while_the_broker_is_away_each_use_says_so(
+async def test_without_the_broker_each_call_raises(
     store: RunStore, broker: Broker, nats_server: NatsServer
 ) -> None:
     run = snapshot()
-    revision = await store.create(run)
+    created = await store.create(run)
     nats_server.kill()
     await eventually(lambda: broker.is_up, False)
     with pytest.raises(BrokerUnavailableError):
         await store.read(run.run_id)
     with pytest.raises(BrokerUnavailableError):
-        await store.replace(running(run), revision)
+        await store.replace(created, running(run))
     await nats_server.restart()
     await broker.wait_until_up()
-    assert await store.read(run.run_id) == StoredRun(run, revision)
+    assert await store.read(run.run_id) == created
 
 
-async def test_every_write_is_told_with_its_revision(broker: Broker) -> None:
+async def test_every_write_is_reported_with_its_revision(broker: Broker) -> None:
     told: list[int] = []
-    store = RunStore(broker, Names(), told.append)
+    store = RunStore(broker, Names(), told.append, retention_sec=0)
     run = snapshot()
     first = await store.create(run)
     changed = await store.change(run.run_id, lambda _: run.model_copy(update={"error": "why"}))
     assert changed is not None
-    await store.delete(run.run_id, changed.revision)
+    await store.withdraw(changed)
     with pytest.raises(ConflictError):
-        await store.replace(run, first)
-    assert told == [first, changed.revision, changed.revision + 1]
+        await store.replace(first, run)
+    assert told == [first.revision, changed.revision, changed.revision + 1]

@@ -19,26 +19,26 @@ living = snapshots(
 )
 
 
-def test_a_cancel_that_nobody_was_at_fences_nobody() -> None:
+def test_the_cancel_of_an_unclaimed_run_keeps_its_attempt() -> None:
     ended = cancelled(snapshot(**CANCELS, attempt=0), now=9.0)
     assert (ended.status, ended.attempt) == (RunStatus.CANCELLED, 0)
     assert (ended.end_time, ended.updated_at) == (9.0, 9.0)
 
 
-def test_a_cancel_that_someone_was_at_fences_them() -> None:
+def test_the_cancel_of_a_claimed_run_fences_its_worker() -> None:
     owned = snapshot(**CANCELS, attempt=3, worker_id="w1", instance_id="life")
     ended = cancelled(owned, now=9.0)
     assert ended.attempt == 4
     assert (ended.worker_id, ended.instance_id) == ("w1", "life")
 
 
-def test_who_cancelled_and_why_is_kept() -> None:
+def test_the_caller_and_reason_of_the_cancel_are_kept() -> None:
     ended = cancelled(snapshot(**CANCELS), now=9.0)
     assert (ended.cancel_requested_at, ended.cancel_requested_by) == (5.0, "key-1")
     assert ended.cancel_reason == "lunch"
 
 
-def test_a_run_that_was_tried_too_often_says_so() -> None:
+def test_a_run_with_used_up_attempts_names_the_reason() -> None:
     ended = given_up(snapshot(status=RunStatus.RUNNING, attempt=20), now=9.0)
     assert (ended.status, ended.err_id) == (RunStatus.FAILED, "ERR-PYOCO-0116")
     assert ended.error is not None
@@ -47,7 +47,7 @@ def test_a_run_that_was_tried_too_often_says_so() -> None:
 
 
 @given(living, moments)
-def test_an_end_is_final_raises_the_attempt_of_an_owner_and_loses_nothing(
+def test_an_end_is_terminal_fences_the_worker_and_keeps_all_else(
     stored: RunSnapshot, now: float
 ) -> None:
     for ended in (cancelled(stored, now=now), given_up(stored, now=now)):
@@ -59,7 +59,9 @@ def test_an_end_is_final_raises_the_attempt_of_an_owner_and_loses_nothing(
 
 
 @given(st.dictionaries(st.text(max_size=5), task_statuses))
-def test_tasks_that_ended_keep_their_end_and_no_other_goes_on(tasks: dict[str, TaskStatus]) -> None:
+def test_ended_tasks_keep_their_status_and_all_others_are_cancelled(
+    tasks: dict[str, TaskStatus],
+) -> None:
     settled = with_unfinished_cancelled(tasks)
     assert settled == {
         name: state if state.is_terminal else TaskStatus.CANCELLED for name, state in tasks.items()

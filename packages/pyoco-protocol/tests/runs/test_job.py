@@ -27,7 +27,7 @@ def test_a_job_arrives_as_it_was_sent(job: RunJob) -> None:
 
 
 @given(st.binary(max_size=200))
-def test_no_bytes_do_anything_but_be_refused(data: bytes) -> None:
+def test_arbitrary_bytes_are_refused(data: bytes) -> None:
     refusal_of(data)
 
 
@@ -39,15 +39,13 @@ def test_no_bytes_do_anything_but_be_refused(data: bytes) -> None:
         max_leaves=4,
     ),
 )
-def test_a_field_of_any_shape_is_taken_or_refused_and_nothing_else(
-    field: str, value: object
-) -> None:
+def test_a_field_of_any_type_is_accepted_or_refused(field: str, value: object) -> None:
     data = json.dumps({**job_json(), field: value}).encode()
     try:
         refusal = str(RunJob.from_bytes(data).model_fields_set)
     except InvalidJobError as error:
         refusal = error.detail
-    # Either way the field was looked at, and no other error came of it.
+    # The field was checked, and no other error was raised.
     assert field in refusal
 
 
@@ -92,16 +90,16 @@ def test_the_refusal_names_the_field_that_is_missing(missing: str) -> None:
         b'{"params":' * 50_000,
     ],
 )
-def test_what_is_no_json_object_is_refused(data: bytes) -> None:
+def test_anything_but_a_json_object_is_refused(data: bytes) -> None:
     refusal_of(data)
 
 
-def test_a_refusal_does_not_repeat_what_the_job_holds() -> None:
+def test_a_refusal_does_not_repeat_the_content_of_the_job() -> None:
     shown = refusal_of(json.dumps(job_json(submitted_at=SECRET, params=[SECRET])).encode())
     assert SECRET not in f"{shown!r} {shown} {shown.detail} {shown.extra}"
 
 
-def test_what_is_not_known_is_left_out_on_the_wire() -> None:
+def test_fields_without_a_value_are_not_sent() -> None:
     sent = json.loads(RunJob.model_validate(job_json()).to_bytes())
     assert set(sent) == {"run_id", "flow_name", "tag", "tags", "params", "submitted_at"}
 
@@ -113,7 +111,7 @@ def test_what_is_not_known_is_left_out_on_the_wire() -> None:
         flow_name=strategies.flow_names,
     )
 )
-def test_a_job_carries_the_record_of_its_run_as_it_stands(run: RunSnapshot) -> None:
+def test_a_job_carries_the_record_of_its_run(run: RunSnapshot) -> None:
     job = RunJob.of(run, default_tag="default").with_record(run, 17)
     arrived = RunJob.from_bytes(job.to_bytes())
     assert (arrived.recorded_run(), arrived.record_revision) == (run, 17)
@@ -124,27 +122,27 @@ def test_a_job_of_an_earlier_server_carries_no_record() -> None:
 
 
 @pytest.mark.parametrize("record", [{}, {"status": 5}, {"status": "PAUSED"}, {"updated_at": []}])
-def test_a_record_that_cannot_be_read_is_no_record(record: dict[str, Any]) -> None:
+def test_an_unreadable_record_counts_as_none(record: dict[str, Any]) -> None:
     sent = json.dumps(job_json(record=record, record_revision=1)).encode()
     assert RunJob.from_bytes(sent).recorded_run() is None
 
 
 @given(strategies.snapshots(tag=st.just("gpu")))
-def test_a_job_is_the_same_whenever_it_is_made(run: RunSnapshot) -> None:
+def test_the_job_of_a_run_is_always_the_same(run: RunSnapshot) -> None:
     job = RunJob.of(run, default_tag="default")
     assert (job.run_id, job.flow_name, job.tag) == (run.run_id, run.flow_name, "gpu")
     assert job.params == run.params
     assert job == RunJob.of(run, default_tag="other")
 
 
-def test_a_job_says_whose_run_it_is_however_often_it_is_queued() -> None:
+def test_every_job_of_a_run_names_its_tenant() -> None:
     run = snapshot(tenant_id="acme", api_key_id="k1")
     job = RunJob.of(run, default_tag="default")
     assert job.tenant_id == "acme"
     recorded = RunJob.from_bytes(job.with_record(run, 3).to_bytes()).recorded_run()
     assert recorded is not None
     assert (recorded.tenant_id, recorded.api_key_id) == ("acme", "k1")
-    # Without keys it says nothing of it.
+    # Without authentication there is no tenant.
     assert b"tenant" not in RunJob.of(snapshot(), default_tag="default").to_bytes()
 
 
@@ -152,7 +150,7 @@ def test_a_run_without_a_tag_is_queued_under_the_default() -> None:
     assert RunJob.of(snapshot(tag=None), default_tag="default").tag == "default"
 
 
-def test_a_workflow_must_be_the_text_that_was_accepted() -> None:
+def test_a_workflow_text_must_match_its_hash() -> None:
     text = "flow: {graph: 流れ}"
     sha256 = hashlib.sha256(text.encode()).hexdigest()
     job = RunJob.model_validate(job_json())

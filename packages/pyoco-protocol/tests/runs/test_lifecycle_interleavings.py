@@ -1,10 +1,16 @@
-"""Several writers, each with an old copy, over one store: the laws hold in any order."""
+"""Several writers with outdated copies of one record: the laws hold in any order of writes."""
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from pyoco_protocol.runs.lifecycle import RANKS, RunStatus, merge
+from pyoco_protocol.runs.lifecycle import (
+    RANKS,
+    Forbidden,
+    ForbiddenWriteError,
+    RunStatus,
+    next_record,
+)
 from pyoco_protocol.runs.snapshot import RunSnapshot
 from pyoco_testkit.builders import snapshot
 
@@ -14,13 +20,13 @@ GATEWAYS = ("gateway-1", "gateway-2")
 workers = st.sampled_from(WORKERS)
 gateways = st.sampled_from(GATEWAYS)
 writers = st.sampled_from(WORKERS + GATEWAYS)
-words_of_workers = st.sampled_from(
+statuses_of_workers = st.sampled_from(
     [RunStatus.RUNNING, RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED]
 )
 
 
 class OneRunManyWriters(RuleBasedStateMachine):
-    """A store whose every write is merged into the latest, and writers that look now and then."""
+    """One record that follows the lifecycle, and writers that read it now and then."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,7 +38,12 @@ class OneRunManyWriters(RuleBasedStateMachine):
         self.ended_by: RunStatus | None = None
 
     def write(self, proposed: RunSnapshot) -> None:
-        after = merge(self.latest, proposed)
+        try:
+            after = next_record(self.latest, proposed)
+        except ForbiddenWriteError as refused:
+            if refused.reason is not Forbidden.ENDED:
+                raise
+            after = self.latest
         if self.first_end is None:
             if self.first_cancel is None and after.cancel_requested_at is not None:
                 self.first_cancel = after
@@ -42,10 +53,10 @@ class OneRunManyWriters(RuleBasedStateMachine):
         self.history.append(after)
 
     @rule(writer=writers)
-    def look(self, writer: str) -> None:
+    def read(self, writer: str) -> None:
         self.copies[writer] = self.latest
 
-    @rule(worker=workers, status=words_of_workers, at=st.floats(1, 1e9))
+    @rule(worker=workers, status=statuses_of_workers, at=st.floats(1, 1e9))
     def worker_writes(self, worker: str, status: RunStatus, at: float) -> None:
         seen = self.copies[worker]
         self.write(

@@ -15,12 +15,12 @@ def test_a_snapshot_is_read_as_it_was_written(written: RunSnapshot) -> None:
 
 
 @given(st.binary(max_size=100))
-def test_what_is_no_snapshot_is_a_value_error(data: bytes) -> None:
+def test_an_invalid_snapshot_is_a_value_error(data: bytes) -> None:
     with pytest.raises(ValueError, match="RunSnapshot"):
         RunSnapshot.from_bytes(data)
 
 
-def test_a_snapshot_takes_no_room_for_what_it_does_not_know() -> None:
+def test_fields_without_a_value_are_not_stored() -> None:
     stored = json.loads(snapshot().to_bytes())
     assert None not in stored.values()
     assert "cancel_requested_at" not in stored
@@ -28,13 +28,13 @@ def test_a_snapshot_takes_no_room_for_what_it_does_not_know() -> None:
 
 
 @pytest.mark.parametrize("field", ["run_id", "flow_name", "status", "heartbeat_at", "updated_at"])
-def test_what_the_protocol_requires_must_be_there(field: str) -> None:
+def test_the_fields_required_by_the_protocol_are_required(field: str) -> None:
     incomplete = snapshot_json(**{field: None})
     with pytest.raises(ValueError, match=field):
         RunSnapshot.from_bytes(json.dumps(incomplete).encode())
 
 
-def test_an_unknown_status_is_refused_rather_than_guessed() -> None:
+def test_an_unknown_status_is_refused() -> None:
     with pytest.raises(ValueError, match="status"):
         RunSnapshot.from_bytes(json.dumps(snapshot_json(status="PAUSED")).encode())
 

@@ -168,7 +168,7 @@ class Worker:
         tasks: TaskGroup,
     ) -> RunExecutor:
         config = self._config
-        store = RunStore(broker, self._names)
+        store = RunStore(broker, self._names, retention_sec=config.retention_sec)
         settler = Settler(
             DeadLetterWriter(broker, self._names), self._me, config.letters_for_execution_errors
         )
@@ -180,7 +180,6 @@ class Worker:
             max_attempts=config.consumer.consumer_max_deliver,
             delivery_limits=self._delivery_limits,
             leave_to_owner_sec=config.consumer.consumer_ack_wait_sec,
-            retention_sec=config.retention_sec,
         )
         return RunExecutor(
             broker=broker,
@@ -189,7 +188,7 @@ class Worker:
             pool=pool,
             claimer=claimer,
             settler=settler,
-            refuser=Refuser(broker, self._names, store, settler, config.retention_sec),
+            refuser=Refuser(broker, self._names, store, settler),
             verifier=JobVerifier(config.signing_keys),
             reporter=reporter,
             registry=registry,

@@ -1,4 +1,4 @@
-"""May I run this? Every case, and what no case may do."""
+"""The claim rule: each case, and its laws."""
 
 from typing import Any
 
@@ -7,18 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyoco_protocol.runs.lifecycle import TERMINAL, RunStatus, TaskStatus
-from pyoco_protocol.runs.snapshot import RunSnapshot, TaskRecord
+from pyoco_protocol.runs.snapshot import RunSnapshot, StoredRun, TaskRecord
 from pyoco_testkit import strategies
 from pyoco_testkit.builders import snapshot
 from pyoco_worker.claim.rules import (
-    AlreadyOver,
+    AlreadyEnded,
     Decision,
     Delivered,
     FinishCancelled,
     GiveUp,
     LeaveToOwner,
     LookAgain,
-    NeverAdmitted,
+    RunAbsent,
     Take,
     decide_claim,
 )
@@ -40,7 +40,8 @@ def decide(
     max_attempts: int = CAP,
 ) -> Decision:
     delivered = Delivered(SEQ, num_delivered, still_at_revision)
-    return decide_claim(stored, REVISION, delivered, ME, now=NOW, max_attempts=max_attempts)
+    found = None if stored is None else StoredRun(stored, REVISION)
+    return decide_claim(found, delivered, ME, now=NOW, max_attempts=max_attempts)
 
 
 def run(status: RunStatus, **fields: Any) -> RunSnapshot:
@@ -49,64 +50,62 @@ def run(status: RunStatus, **fields: Any) -> RunSnapshot:
     return snapshot(status=status, **{**begun, **fields})
 
 
-def test_a_run_that_is_not_there_is_looked_for_once_more() -> None:
+def test_a_missing_record_is_looked_for_once_more() -> None:
     assert decide(None, num_delivered=1) == LookAgain()
 
 
 @pytest.mark.parametrize("num_delivered", [2, 3, 100])
-def test_a_run_that_does_not_come_was_never_admitted(num_delivered: int) -> None:
-    assert decide(None, num_delivered=num_delivered) == NeverAdmitted()
+def test_a_record_that_stays_missing_makes_the_run_absent(num_delivered: int) -> None:
+    assert decide(None, num_delivered=num_delivered) == RunAbsent()
 
 
 @pytest.mark.parametrize("status", sorted(TERMINAL))
 @pytest.mark.parametrize("job_seq", [SEQ, OTHER_SEQ, None])
-def test_a_finished_run_is_over_whichever_job_names_it(
-    status: RunStatus, job_seq: int | None
-) -> None:
+def test_an_ended_run_has_ended_for_every_job(status: RunStatus, job_seq: int | None) -> None:
     finished = run(status, job_seq=job_seq)
-    assert decide(finished) == AlreadyOver(finished)
-    assert decide(finished, still_at_revision=REVISION) == AlreadyOver(finished)
+    assert decide(finished) == AlreadyEnded(finished)
+    assert decide(finished, still_at_revision=REVISION) == AlreadyEnded(finished)
 
 
-def test_a_run_that_nobody_has_is_taken() -> None:
+def test_a_waiting_run_is_claimed() -> None:
     decision = decide(run(RunStatus.PENDING))
     assert isinstance(decision, Take)
-    assert decision.revision == REVISION
+    assert decision.stored.revision == REVISION
     taken = decision.snapshot
     assert (taken.status, taken.attempt, taken.job_seq) == (RunStatus.RUNNING, 1, SEQ)
     assert (taken.worker_id, taken.instance_id) == ("worker-1", "instance-1")
     assert (taken.start_time, taken.heartbeat_at, taken.updated_at) == (NOW, NOW, NOW)
 
 
-def test_a_run_whose_job_is_handed_out_again_has_lost_its_owner() -> None:
+def test_a_run_is_claimed_when_its_job_is_redelivered() -> None:
     decision = decide(run(RunStatus.RUNNING, job_seq=SEQ, attempt=4))
     assert isinstance(decision, Take)
     assert decision.snapshot.attempt == 5
 
 
-def test_a_run_of_another_job_is_left_to_whoever_works_on_it() -> None:
+def test_a_run_of_another_job_is_left_to_its_worker() -> None:
     assert decide(run(RunStatus.RUNNING)) == LeaveToOwner()
-    # However often it is handed out.
+    # After any number of deliveries.
     assert decide(run(RunStatus.RUNNING), num_delivered=50) == LeaveToOwner()
 
 
-def test_a_second_job_takes_a_run_that_still_stands_still() -> None:
+def test_a_second_job_claims_a_run_with_an_unchanged_record() -> None:
     decision = decide(run(RunStatus.RUNNING), still_at_revision=REVISION)
     assert isinstance(decision, Take)
     assert (decision.snapshot.attempt, decision.snapshot.job_seq) == (2, SEQ)
 
 
 @pytest.mark.parametrize("moved_from", [REVISION - 1, REVISION + 1, 0])
-def test_a_second_job_leaves_a_run_that_moves_again(moved_from: int) -> None:
+def test_a_second_job_leaves_a_run_with_a_changed_record(moved_from: int) -> None:
     assert decide(run(RunStatus.RUNNING), still_at_revision=moved_from) == LeaveToOwner()
 
 
-def test_a_second_job_that_is_handed_out_again_has_lost_its_owner_too() -> None:
+def test_a_run_is_claimed_when_its_second_job_is_redelivered() -> None:
     stored = run(RunStatus.RUNNING, job_seq=SEQ)
     assert isinstance(decide(stored, still_at_revision=REVISION - 30), Take)
 
 
-def test_a_run_of_an_earlier_servers_worker_is_taken_when_its_job_comes_again() -> None:
+def test_a_run_of_an_earlier_servers_worker_is_claimed_at_redelivery() -> None:
     theirs = snapshot(
         status=RunStatus.RUNNING, tag=None, tags=None, submitted_at=None, worker_id="host-1"
     )
@@ -134,26 +133,26 @@ def unowned_and_cancelling() -> RunSnapshot:
         (cancelling(), REVISION),
     ],
 )
-def test_a_cancelled_run_that_nobody_runs_is_finished(
+def test_a_cancelled_run_without_a_live_worker_is_finished(
     stored: RunSnapshot, still_at_revision: int | None
 ) -> None:
     decision = decide(stored, still_at_revision=still_at_revision)
     assert isinstance(decision, FinishCancelled)
-    assert decision.revision == REVISION
+    assert decision.stored.revision == REVISION
     ended = decision.snapshot
     assert (ended.status, ended.end_time) == (RunStatus.CANCELLED, NOW)
     assert ended.cancel_requested_at == 5.0
-    # An owner that comes back finds itself fenced.
+    # A worker that is still alive is fenced.
     assert stored.instance_id is None or ended.attempt > stored.attempt
     assert all(state.is_terminal for state in ended.tasks.values())
 
 
-def test_a_cancelled_run_is_left_to_an_owner_that_lives() -> None:
+def test_a_cancelled_run_is_left_to_its_live_worker() -> None:
     assert decide(cancelling()) == LeaveToOwner()
     assert decide(cancelling(), still_at_revision=REVISION - 1) == LeaveToOwner()
 
 
-def test_tasks_that_ended_before_the_cancel_stay_as_they_ended() -> None:
+def test_tasks_that_ended_before_the_cancel_keep_their_status() -> None:
     tasks = {"a": "SUCCEEDED", "b": "FAILED", "c": "RUNNING", "d": "PENDING"}
     decision = decide(cancelling(job_seq=SEQ, tasks=tasks))
     assert isinstance(decision, FinishCancelled)
@@ -176,7 +175,7 @@ def test_tasks_that_ended_before_the_cancel_stay_as_they_ended() -> None:
         (CAP + 3, 3, True),
     ],
 )
-def test_a_run_is_tried_so_often_and_give_backs_do_not_count(
+def test_the_cap_counts_attempts_without_give_backs(
     attempt: int, give_backs: int, is_last: bool
 ) -> None:
     stored = run(RunStatus.RUNNING, job_seq=SEQ, attempt=attempt, give_backs=give_backs)
@@ -186,18 +185,18 @@ def test_a_run_is_tried_so_often_and_give_backs_do_not_count(
         assert decision.snapshot.give_backs == give_backs
         return
     assert isinstance(decision, GiveUp)
-    assert decision.revision == REVISION
+    assert decision.stored.revision == REVISION
     ended = decision.snapshot
     assert (ended.status, ended.err_id) == (RunStatus.FAILED, "ERR-PYOCO-0116")
     assert str(attempt) in (ended.error or "")
     assert (ended.end_time, ended.attempt) == (NOW, attempt + 1)
 
 
-def test_a_cancel_is_honoured_also_where_the_tries_are_used_up() -> None:
+def test_a_cancel_wins_over_used_up_attempts() -> None:
     assert isinstance(decide(cancelling(job_seq=SEQ, attempt=CAP)), FinishCancelled)
 
 
-def test_what_an_earlier_attempt_did_is_not_shown_as_this_ones() -> None:
+def test_a_claim_clears_the_fields_of_the_earlier_attempt() -> None:
     stored = run(
         RunStatus.RUNNING,
         job_seq=SEQ,
@@ -213,7 +212,7 @@ def test_what_an_earlier_attempt_did_is_not_shown_as_this_ones() -> None:
     taken = decision.snapshot
     assert (taken.tasks, taken.task_records, taken.task_records_truncated) == ({}, {}, False)
     assert (taken.error, taken.err_id) == (None, None)
-    # The run began when it was first claimed.
+    # The start time is that of the first claim.
     assert taken.start_time == NOW - 60
 
 
@@ -229,17 +228,17 @@ any_run = strategies.snapshots(
 
 
 @given(any_run, st.integers(1, 5), st.none() | st.integers(REVISION - 1, REVISION + 1))
-def test_whatever_is_decided_keeps_the_laws(
+def test_each_decision_keeps_the_laws(
     stored: RunSnapshot, num_delivered: int, still_at_revision: int | None
 ) -> None:
     decision = decide(stored, num_delivered=num_delivered, still_at_revision=still_at_revision)
     if stored.status.is_terminal:
-        assert decision == AlreadyOver(stored)
+        assert decision == AlreadyEnded(stored)
         return
-    assert not isinstance(decision, AlreadyOver)
+    assert not isinstance(decision, AlreadyEnded)
     if isinstance(decision, Take | FinishCancelled | GiveUp):
         written = decision.snapshot
-        assert decision.revision == REVISION
+        assert decision.stored.revision == REVISION
         for field in ("cancel_requested_at", "cancel_requested_by", "cancel_reason"):
             assert getattr(written, field) == getattr(stored, field)
         for field in ("run_id", "flow_name", "params", "tag", "tags", "submitted_at", "give_backs"):
@@ -262,15 +261,13 @@ def test_whatever_is_decided_keeps_the_laws(
     ),
     st.integers(1, 50),
 )
-def test_of_two_jobs_of_one_run_only_one_is_worked_on(
-    stored: RunSnapshot, num_delivered: int
-) -> None:
-    # Else the two would fence each other for ever.
+def test_a_run_of_another_job_is_never_claimed(stored: RunSnapshot, num_delivered: int) -> None:
+    # Otherwise two jobs of one run would fence each other for ever.
     assert decide(stored, num_delivered=num_delivered) == LeaveToOwner()
 
 
 @given(any_run)
-def test_a_run_that_someone_asked_to_cancel_is_never_taken(stored: RunSnapshot) -> None:
+def test_a_run_with_a_recorded_cancel_is_never_claimed(stored: RunSnapshot) -> None:
     decision = decide(stored)
     if stored.status is RunStatus.CANCELLING or stored.cancel_requested_at is not None:
         assert not isinstance(decision, Take | GiveUp)

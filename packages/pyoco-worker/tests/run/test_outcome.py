@@ -1,4 +1,4 @@
-"""What becomes of a run, its tasks and its dead letter, from how its flow ended."""
+"""How the end of a flow becomes the end of its run, and which ends get a dead letter."""
 
 import pytest
 from hypothesis import given
@@ -47,14 +47,14 @@ def test_a_flow_that_succeeded_completes_its_run() -> None:
     )
 
 
-def test_a_flow_that_raised_fails_its_run_in_its_own_words() -> None:
+def test_a_flow_that_raised_fails_its_run_with_its_own_message() -> None:
     finished = Finished(run_id=RUN, how="failed", error="ValueError: no rows")
     outcome = outcome_of(finished, RUN, "hello")
     assert (outcome.status, outcome.error) == (RunStatus.FAILED, "ValueError: no rows")
     assert outcome.err_id == ExecutionFailedError.entry.err_id == "ERR-PYOCO-0007"
 
 
-def test_a_flow_that_is_not_there_fails_its_run_by_name() -> None:
+def test_an_unknown_flow_fails_its_run_and_is_named() -> None:
     finished = Finished(run_id=RUN, how="flow_not_found", error="KeyError: 'hello'")
     outcome = outcome_of(finished, RUN, "hello")
     assert outcome.status is RunStatus.FAILED
@@ -67,7 +67,7 @@ def test_a_flow_that_was_stopped_is_cancelled() -> None:
     assert (outcome.status, outcome.error) == (RunStatus.CANCELLED, None)
 
 
-def test_a_process_that_died_fails_its_run_and_tells_its_last_words() -> None:
+def test_a_process_that_died_fails_its_run_with_its_last_output() -> None:
     outcome = outcome_of_death(RUN, "ended by SIGSEGV", "about to…", {"a": TaskStatus.RUNNING})
     assert outcome.status is RunStatus.FAILED
     assert outcome.err_id == ChildDiedError.entry.err_id == "ERR-PYOCO-0113"
@@ -89,12 +89,12 @@ def test_a_process_that_died_fails_its_run_and_tells_its_last_words() -> None:
         (None, DeadLetterReason.EXECUTION_ERROR),
     ],
 )
-def test_each_failure_is_kept_under_its_reason(
+def test_each_failure_has_its_dead_letter_reason(
     err_id: str | None, reason: DeadLetterReason
 ) -> None:
     failed = snapshot(status=RunStatus.FAILED, err_id=err_id)
     assert dead_letter_reason(failed, execution_errors=True) is reason
-    # An operator may do without letters for flows that raise, never without the others.
+    # Operators can turn off dead letters for execution errors only.
     left = None if reason is DeadLetterReason.EXECUTION_ERROR else reason
     assert dead_letter_reason(failed, execution_errors=False) is left
 
@@ -104,7 +104,7 @@ def test_only_failures_leave_a_dead_letter(stored: RunSnapshot) -> None:
     assert dead_letter_reason(stored, execution_errors=True) is None
 
 
-def test_the_end_of_a_run_keeps_what_was_known_of_its_tasks() -> None:
+def test_the_end_of_a_run_keeps_the_known_tasks() -> None:
     before = snapshot(
         status=RunStatus.RUNNING,
         tasks={"a": "SUCCEEDED", "b": "RUNNING"},
@@ -137,13 +137,13 @@ def test_a_completed_run_has_a_result_and_a_cancelled_one_has_none() -> None:
     after = ended(snapshot(status=RunStatus.RUNNING), outcome, now=NOW)
     assert (after.result, after.result_truncated) == ({"a": None}, True)
     assert settled_tasks(after) == after
-    # As a cancel that was recorded meanwhile makes of it.
+    # A concurrent cancel has changed the status to CANCELLED.
     cancelled = settled_tasks(after.model_copy(update={"status": RunStatus.CANCELLED}))
     assert (cancelled.result, cancelled.result_truncated) == (None, False)
 
 
 @given(strategies.snapshots())
-def test_no_task_of_a_finished_run_seems_to_go_on(stored: RunSnapshot) -> None:
+def test_no_task_of_an_ended_run_is_running(stored: RunSnapshot) -> None:
     settled = settled_tasks(stored)
     assert settled.model_dump(exclude={"tasks"}) == stored.model_dump(exclude={"tasks"})
     assert settled.tasks.keys() == stored.tasks.keys()

@@ -1,18 +1,20 @@
-"""The record of a claimed run: what others wrote meanwhile is heard, and nobody is overwritten."""
+"""The record of a claimed run: concurrent writes are respected and never overwritten."""
 
 from typing import Any
 
 import anyio
 import pytest
 
-from pyoco_protocol.jetstream.run_store import RunStore, StoredRun
+from pyoco_protocol.jetstream.bucket import Bucket
+from pyoco_protocol.jetstream.run_store import RunStore
 from pyoco_protocol.runs.lifecycle import RunStatus, TaskStatus
 from pyoco_protocol.runs.snapshot import RunSnapshot, TaskRecord
 from pyoco_testkit.builders import snapshot
 from pyoco_testkit.eventually import eventually
+from pyoco_testkit.foreign_records import put_record
 from pyoco_worker.identity import Identity
 from pyoco_worker.run.record import FencedError, RunRecord
-from worker_bench import WorkerBench
+from worker_bench import NAMES, WorkerBench
 
 ME = Identity("worker-1", "life-1")
 OTHER = Identity("worker-2", "life-2")
@@ -31,22 +33,21 @@ def owned_by(who: Identity, attempt: int = 1, **fields: Any) -> dict[str, Any]:
 async def claimed(
     bench: WorkerBench, *, max_bytes: int = 262_144, retention_sec: int = 0, **fields: Any
 ) -> RunRecord:
-    run = snapshot(**owned_by(ME, **fields))
-    stored = StoredRun(run, await bench.store.create(run))
-    return RunRecord(
-        bench.broker, bench.store, stored, ME, max_bytes=max_bytes, retention_sec=retention_sec
-    )
+    stored = await put_record(bench.broker, snapshot(**owned_by(ME, **fields)))
+    store = RunStore(bench.broker, NAMES, retention_sec=retention_sec)
+    return RunRecord(bench.broker, store, stored, ME, max_bytes=max_bytes)
 
 
 def with_status(status: RunStatus, **fields: Any) -> Any:
     return lambda latest: latest.model_copy(update={"status": status, **fields})
 
 
-async def written_by_another(store: RunStore, run_id: str, **fields: Any) -> None:
-    await store.change(run_id, lambda it: it.snapshot.model_copy(update=fields))
+async def written_by_another(bench: WorkerBench, run_id: str, **fields: Any) -> None:
+    latest = (await bench.read(run_id)).snapshot
+    await put_record(bench.broker, latest.model_copy(update=fields))
 
 
-async def test_what_is_written_is_stored(bench: WorkerBench) -> None:
+async def test_a_write_is_stored(bench: WorkerBench) -> None:
     record = await claimed(bench)
     written = await record.write(with_status(RunStatus.RUNNING, heartbeat_at=9.0))
     found = await bench.read(record.snapshot.run_id)
@@ -54,23 +55,23 @@ async def test_what_is_written_is_stored(bench: WorkerBench) -> None:
     assert found.snapshot.heartbeat_at == 9.0
 
 
-async def test_a_cancel_that_came_meanwhile_is_not_overwritten(bench: WorkerBench) -> None:
+async def test_a_concurrent_cancel_is_not_overwritten(bench: WorkerBench) -> None:
     record = await claimed(bench)
     cancels: list[bool] = []
     record.when_cancelled(lambda: cancels.append(True))
     assert cancels == []
     await written_by_another(
-        bench.store,
+        bench,
         record.snapshot.run_id,
         status=RunStatus.CANCELLING,
         cancel_requested_at=5.0,
         cancel_requested_by="alice",
     )
-    # A heartbeat that knows nothing of it.
+    # A heartbeat made without having read the cancel.
     after = await record.write(with_status(RunStatus.RUNNING, heartbeat_at=9.0))
     assert (after.status, after.cancel_requested_by) == (RunStatus.CANCELLING, "alice")
     assert (record.is_cancelled, cancels) == (True, [True])
-    # And an end that would have been another.
+    # An end that the cancel overrules.
     tasks = {"a": TaskStatus.SUCCEEDED, "b": TaskStatus.RUNNING}
     ended = await record.write(with_status(RunStatus.COMPLETED, tasks=tasks))
     assert (ended.status, ended.late_outcome) == (RunStatus.CANCELLED, RunStatus.COMPLETED)
@@ -79,7 +80,7 @@ async def test_a_cancel_that_came_meanwhile_is_not_overwritten(bench: WorkerBenc
     assert cancels == [True]
 
 
-async def test_a_cancel_that_is_known_already_is_told_at_once(bench: WorkerBench) -> None:
+async def test_a_known_cancel_is_reported_at_once(bench: WorkerBench) -> None:
     record = await claimed(bench, cancel_requested_at=5.0)
     cancels: list[bool] = []
     record.when_cancelled(lambda: cancels.append(True))
@@ -90,26 +91,26 @@ async def test_a_cancel_that_is_known_already_is_told_at_once(bench: WorkerBench
     "takeover",
     [
         owned_by(OTHER, attempt=2),
-        # The same worker in the same life, but under a later attempt; and nobody at all.
+        # The same worker process under a later attempt; and no worker.
         owned_by(ME, attempt=2),
         {"instance_id": None, "worker_id": None, "attempt": 1},
     ],
 )
-async def test_a_run_that_is_anothers_by_now_is_left_to_it(
+async def test_a_run_claimed_by_another_worker_is_not_written(
     bench: WorkerBench, takeover: dict[str, Any]
 ) -> None:
     record = await claimed(bench)
-    await written_by_another(bench.store, record.snapshot.run_id, **takeover)
+    await written_by_another(bench, record.snapshot.run_id, **takeover)
     theirs = await bench.read(record.snapshot.run_id)
     with pytest.raises(FencedError):
         await record.write(with_status(RunStatus.COMPLETED))
     assert await bench.read(record.snapshot.run_id) == theirs
 
 
-async def test_a_run_that_another_has_finished_stays_as_it_ended(bench: WorkerBench) -> None:
+async def test_a_run_ended_by_another_worker_is_not_written(bench: WorkerBench) -> None:
     record = await claimed(bench)
     await written_by_another(
-        bench.store, record.snapshot.run_id, **owned_by(OTHER, 2, status=RunStatus.COMPLETED)
+        bench, record.snapshot.run_id, **owned_by(OTHER, 2, status=RunStatus.COMPLETED)
     )
     theirs = await bench.read(record.snapshot.run_id)
     with pytest.raises(FencedError):
@@ -117,16 +118,16 @@ async def test_a_run_that_another_has_finished_stays_as_it_ended(bench: WorkerBe
     assert await bench.read(record.snapshot.run_id) == theirs
 
 
-async def test_a_run_that_was_deleted_is_not_brought_back(bench: WorkerBench) -> None:
+async def test_a_deleted_run_is_not_created_again(bench: WorkerBench) -> None:
     record = await claimed(bench)
     found = await bench.read(record.snapshot.run_id)
-    await bench.store.delete(found.snapshot.run_id, found.revision)
+    await Bucket(bench.broker, NAMES.runs_bucket).delete(found.snapshot.run_id, found.revision)
     with pytest.raises(FencedError):
         await record.write(with_status(RunStatus.RUNNING))
     assert await bench.store.read(found.snapshot.run_id) is None
 
 
-async def test_after_its_end_nothing_is_written(bench: WorkerBench) -> None:
+async def test_an_ended_run_is_not_written(bench: WorkerBench) -> None:
     record = await claimed(bench)
     ended = await record.write(with_status(RunStatus.COMPLETED))
     first = await bench.read(ended.run_id)
@@ -135,7 +136,7 @@ async def test_after_its_end_nothing_is_written(bench: WorkerBench) -> None:
     assert await bench.read(ended.run_id) == first
 
 
-async def test_two_writes_at_once_are_both_heard(bench: WorkerBench) -> None:
+async def test_concurrent_writes_are_all_stored(bench: WorkerBench) -> None:
     record = await claimed(bench)
 
     def one_more(latest: RunSnapshot) -> RunSnapshot:
@@ -147,7 +148,7 @@ async def test_two_writes_at_once_are_both_heard(bench: WorkerBench) -> None:
     assert (await bench.read(record.snapshot.run_id)).snapshot.give_backs == 20
 
 
-async def test_an_end_is_kept_through_an_outage(bench: WorkerBench) -> None:
+async def test_an_end_is_stored_after_an_outage(bench: WorkerBench) -> None:
     record = await claimed(bench)
     bench.nats.kill()
     await eventually(lambda: bench.broker.is_up, False)
@@ -171,7 +172,7 @@ LARGE = {"task_records": {"a": TaskRecord(output="x" * 2000)}}
 LARGER_STILL = {"tasks": {f"task-{number:05}": TaskStatus.SUCCEEDED for number in range(200)}}
 
 
-async def test_records_that_are_too_large_do_not_fail_a_run(bench: WorkerBench) -> None:
+async def test_too_large_task_records_do_not_fail_a_run(bench: WorkerBench) -> None:
     record = await claimed(bench, max_bytes=1500)
     ended = await record.write(with_status(RunStatus.COMPLETED, **LARGE))
     assert (ended.status, ended.task_records) == (RunStatus.COMPLETED, {})
@@ -182,7 +183,7 @@ async def test_records_that_are_too_large_do_not_fail_a_run(bench: WorkerBench) 
     ("cancelled", "expected"),
     [(False, RunStatus.FAILED), (True, RunStatus.CANCELLED)],
 )
-async def test_what_fits_in_no_way_ends_the_run_and_is_never_stuck(
+async def test_a_snapshot_that_cannot_be_made_to_fit_fails_the_run(
     bench: WorkerBench, cancelled: bool, expected: RunStatus
 ) -> None:
     record = await claimed(bench, max_bytes=1500, cancel_requested_at=5.0 if cancelled else None)

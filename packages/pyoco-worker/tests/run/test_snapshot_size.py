@@ -24,16 +24,14 @@ def with_records(records: dict[str, TaskRecord], **fields: Any) -> RunSnapshot:
 
 
 def weight(name: str, record: TaskRecord) -> int:
-    """How much larger a snapshot is for a record."""
+    """Return the number of bytes that a record adds to a snapshot."""
     with_it, without = with_records({name: record}), with_records({})
     tasks = len(with_records({name: TaskRecord()}).to_bytes())
     return len(with_it.to_bytes()) - len(without.to_bytes()) - tasks
 
 
 @given(task_records, st.integers(min_value=200, max_value=6000))
-def test_a_snapshot_fits_or_says_that_it_cannot(
-    records: dict[str, TaskRecord], max_bytes: int
-) -> None:
+def test_a_snapshot_fits_or_raises(records: dict[str, TaskRecord], max_bytes: int) -> None:
     stored = with_records(records)
     try:
         small = fitted(stored, max_bytes)
@@ -43,14 +41,14 @@ def test_a_snapshot_fits_or_says_that_it_cannot(
         return
     assert len(small.to_bytes()) <= max_bytes
     assert small.tasks == stored.tasks
-    # Whole records or none: what is left is as it was.
+    # Only whole records are dropped; the others are unchanged.
     assert small.task_records.items() <= stored.task_records.items()
     assert small.task_records_truncated == (small.task_records != stored.task_records)
     unruled = {"task_records", "task_records_truncated"}
     assert small.model_dump(exclude=unruled) == stored.model_dump(exclude=unruled)
 
 
-def test_the_result_goes_after_all_records_and_says_so() -> None:
+def test_the_result_is_dropped_after_all_records_and_marked() -> None:
     records = {"large": TaskRecord(output="x" * 3000), "small": TaskRecord(output="x")}
     stored = with_records(records, result={"small": "x" * 1000})
     smaller = fitted(stored, 2000)
@@ -62,7 +60,9 @@ def test_the_result_goes_after_all_records_and_says_so() -> None:
 
 
 @given(task_records, st.integers(min_value=200, max_value=6000))
-def test_the_largest_records_go_first(records: dict[str, TaskRecord], max_bytes: int) -> None:
+def test_the_largest_records_are_dropped_first(
+    records: dict[str, TaskRecord], max_bytes: int
+) -> None:
     try:
         small = fitted(with_records(records), max_bytes)
     except SnapshotTooLargeError:
@@ -72,12 +72,12 @@ def test_the_largest_records_go_first(records: dict[str, TaskRecord], max_bytes:
     assert max(kept, default=0) <= min(lost, default=max(kept, default=0))
 
 
-def test_what_fits_is_left_alone() -> None:
+def test_a_snapshot_that_fits_is_unchanged() -> None:
     stored = with_records({"a": TaskRecord(output="x" * 1000)})
     assert fitted(stored, len(stored.to_bytes())) is stored
 
 
-def test_one_record_that_is_too_large_does_not_take_the_others_along() -> None:
+def test_one_too_large_record_leaves_the_others() -> None:
     records = {
         "small": TaskRecord(output="x"),
         "huge": TaskRecord(output="x" * 100_000),
@@ -89,12 +89,12 @@ def test_one_record_that_is_too_large_does_not_take_the_others_along() -> None:
     assert small.tasks.keys() == records.keys()
 
 
-def test_records_that_were_dropped_before_stay_marked_as_dropped() -> None:
+def test_the_mark_of_dropped_records_stays() -> None:
     stored = with_records({"a": TaskRecord(output=1)}, task_records_truncated=True)
     assert fitted(stored, 100_000).task_records_truncated
 
 
-def test_what_is_too_large_without_records_is_a_named_failure() -> None:
+def test_a_snapshot_too_large_without_records_is_a_named_failure() -> None:
     stored = with_records({"a": TaskRecord(output=1)}, params={"text": "x" * 5_000})
     with pytest.raises(SnapshotTooLargeError) as failure:
         fitted(stored, 4_000)

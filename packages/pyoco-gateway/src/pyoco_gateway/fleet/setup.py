@@ -78,8 +78,8 @@ class Fleet:
 
         def actions() -> Mapping[str, int]:
             return {
-                **{act.value: reaper.acts[act] for act in ReaperAction},
-                "bury_parked_job": parked.buried,
+                **{act.value: reaper.action_counts[act] for act in ReaperAction},
+                "bury_parked_job": parked.removed_jobs,
                 "forget_worker": self.records.removed,
             }
 

@@ -1,4 +1,4 @@
-"""Cancels a run: recorded first, and from then on nothing else can come of it."""
+"""Records the cancel of a run, and ends a cancelled run that no worker has claimed."""
 
 import logging
 import time
@@ -15,7 +15,7 @@ from pyoco_protocol.jetstream.requests import RefusedError
 from pyoco_protocol.jetstream.run_store import RunStore, StoredRun
 from pyoco_protocol.problems import BrokerUnavailableError
 from pyoco_protocol.runs.endings import cancelled
-from pyoco_protocol.runs.lifecycle import RunEvent, advance
+from pyoco_protocol.runs.lifecycle import RunStatus
 from pyoco_protocol.runs.snapshot import RunSnapshot
 
 _log = logging.getLogger(__name__)
@@ -23,59 +23,57 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CancelRun:
-    """Records a cancel, tells a worker that may be at it, and ends a run that nobody is at."""
+    """Cancels a run. From the recorded cancel on, the store lets the run only end CANCELLED."""
 
     broker: Broker
     store: RunStore
-    retention_sec: int
     clock: Callable[[], float] = time.time
 
     async def __call__(
         self, run_id: str, caller: Caller, *, reason: str | None = None
     ) -> RunSnapshot:
-        """Return the run with its cancel recorded; one that is over comes back unchanged.
+        """Return the run with its cancel recorded; a run that has ended is returned unchanged.
 
-        A second cancel changes nothing: the first one's time, name and reason stay.
+        A second cancel changes nothing: the time, caller and reason of the first one stay.
         """
 
         def request(stored: StoredRun) -> RunSnapshot | None:
             run = own(stored, run_id, caller).snapshot
-            status = advance(run.status, RunEvent.CANCEL_REQUESTED)
-            if status is run.status:
+            if run.status is RunStatus.CANCELLING:
                 return None
             now = self.clock()
-            asked = {
-                "cancel_requested_at": now,
-                "cancel_requested_by": caller.key_id,
-                "cancel_reason": reason,
-            }
-            # A writer that does not look may have put another status over an earlier cancel.
-            words = {} if run.is_cancel_requested else asked
-            return run.model_copy(update={"status": status, "updated_at": now, **words})
+            return run.model_copy(
+                update={
+                    "status": RunStatus.CANCELLING,
+                    "updated_at": now,
+                    "cancel_requested_at": now,
+                    "cancel_requested_by": caller.key_id,
+                    "cancel_reason": reason,
+                }
+            )
 
         with hiding_unreadable(caller, run_id):
             changed = await self.store.change(run_id, request) if is_run_id(run_id) else None
         stored = own(changed, run_id, caller)
         reached(Failpoint.CANCEL_RECORDED)
         if not stored.snapshot.status.is_terminal:
-            # Only makes it faster: a worker sees the cancel with its next write in any case.
+            # This only saves time: a worker sees the cancel with its next write in any case.
             await announce_cancel(self.broker, run_id)
         return stored.snapshot
 
     async def finish_unclaimed(self, run: RunSnapshot) -> None:
-        """End a cancelled run that no worker has taken; its job is dropped when one meets it.
+        """End a cancelled run that no worker has claimed; its job is dropped at its delivery.
 
-        Where this does not succeed the reaper does it.
+        The reaper ends the run where this fails.
         """
 
         def finish(stored: StoredRun) -> RunSnapshot | None:
             latest = stored.snapshot
-            if latest.status.is_terminal or latest.instance_id or latest.worker_id:
-                return None
-            return cancelled(latest, now=self.clock())
+            is_claimed = latest.instance_id or latest.worker_id
+            return None if is_claimed else cancelled(latest, now=self.clock())
 
         try:
-            await self.store.change(run.run_id, finish, retention_sec=self.retention_sec)
+            await self.store.change(run.run_id, finish)
         except (BrokerUnavailableError, RefusedError) as error:
             extra = {"run_id": run.run_id, "reason": str(error)}
             _log.warning("cancelled run not ended yet, the reaper will", extra=extra)

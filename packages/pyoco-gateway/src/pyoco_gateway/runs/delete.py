@@ -1,4 +1,4 @@
-"""Deletes a run that is over, and what is kept beside its record."""
+"""Deletes a run that has ended, with the data kept outside its record."""
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pyoco_gateway.access.caller import Caller
 from pyoco_gateway.runs.visibility import read_own
 from pyoco_protocol.jetstream.requests import RefusedError
-from pyoco_protocol.jetstream.run_store import ConflictError, RunStore
+from pyoco_protocol.jetstream.run_store import ConflictError, ForbiddenWriteError, RunStore
 from pyoco_protocol.problems import BrokerUnavailableError, RunNotOverError
 from pyoco_protocol.runs.snapshot import RunSnapshot
 
@@ -18,23 +18,23 @@ OnDeleted = Callable[[RunSnapshot], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class DeleteRun:
-    """Removes the record of a run that has ended; those who follow the runs hear of it.
+    """Removes the record of a run that has ended; watchers of the runs bucket see the removal.
 
-    `on_deleted` remove what belongs to the run and rests elsewhere. They are called when its
-    record is gone, so none of it is ever missing from a run that is there.
+    Each of `on_deleted` removes data of the run that is kept elsewhere. They are called after the
+    record is removed, so an existing run never misses data.
     """
 
     store: RunStore
     on_deleted: Sequence[OnDeleted] = ()
 
     async def __call__(self, run_id: str, caller: Caller) -> None:
-        """Return when the run is gone; raise RunNotFoundError, or RunNotOverError."""
+        """Delete the run; raise RunNotFoundError, or RunNotOverError where it has not ended."""
         while True:
             stored = await read_own(self.store, run_id, caller)
-            if not stored.snapshot.status.is_terminal:
-                raise RunNotOverError(run_id, stored.snapshot.status)
             try:
-                await self.store.delete(run_id, stored.revision)
+                await self.store.delete(stored)
+            except ForbiddenWriteError:
+                raise RunNotOverError(run_id, stored.snapshot.status) from None
             except ConflictError:
                 continue
             break
@@ -42,6 +42,6 @@ class DeleteRun:
             try:
                 await remove(stored.snapshot)
             except (BrokerUnavailableError, RefusedError) as error:
-                # The run is gone all the same, and what is left has limits of its own.
+                # The run itself is deleted, and the rest expires by the limits of its stream.
                 extra = {"run_id": run_id, "reason": str(error)}
-                _log.warning("something of a deleted run is left", extra=extra)
+                _log.warning("data of a deleted run not removed", extra=extra)

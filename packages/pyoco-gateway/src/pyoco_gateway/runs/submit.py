@@ -1,4 +1,4 @@
-"""Takes a run in: stored first, queued second, answered only when both are sure."""
+"""Submits a run: stores its record, then queues its job, and answers when both are confirmed."""
 
 import asyncio
 import hashlib
@@ -16,7 +16,7 @@ from pyoco_protocol.failpoints import Failpoint, reached
 from pyoco_protocol.http.runs import RunSubmission
 from pyoco_protocol.ids import idempotent_run_id, new_instance_id, new_run_id
 from pyoco_protocol.jetstream.requests import RefusedError, UnknownOutcomeError
-from pyoco_protocol.jetstream.run_store import ConflictError, Revision, RunStore
+from pyoco_protocol.jetstream.run_store import ConflictError, RunStore, StoredRun
 from pyoco_protocol.logging.setup import error_fields
 from pyoco_protocol.problems import (
     CATALOGUE,
@@ -35,25 +35,25 @@ from pyoco_protocol.runs.snapshot import RunSnapshot
 _log = logging.getLogger(__name__)
 
 _MESSAGE_TOO_LARGE: Final = 10054
-# What the rest of its record adds to a job at most.
+# Upper bound for what the record adds to the size of its job.
 _RECORD_BYTES: Final = 2048
 
 
 class MessageTooLargeError(PyocoError):
-    """A stream takes no message of this size: its operator gave it a limit of its own."""
+    """The stream accepts no message of this size, because its operator set a lower limit."""
 
     entry = CATALOGUE["ERR-PYOCO-0101"]
     status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 
     def __init__(self, size_bytes: int) -> None:
         super().__init__(
-            f"the broker takes no job of {size_bytes} bytes", extra={"size_bytes": size_bytes}
+            f"the broker accepts no job of {size_bytes} bytes", extra={"size_bytes": size_bytes}
         )
 
 
 @dataclass(frozen=True, slots=True)
 class IdempotencyKey:
-    """What a caller calls its submission: the run it stands for, and what was submitted."""
+    """An idempotency key: the id of its run, and a hash of the submitted body."""
 
     run_id: str
     request_hash: str
@@ -68,12 +68,12 @@ class IdempotencyKey:
         endpoint: str = "POST /runs",
         workflow_yaml_sha256: str | None = None,
     ) -> "IdempotencyKey":
-        """Return what `key` stands for; the order of keys in the body does not matter."""
+        """Return the run id and the hash of `key`; the order of fields in the body is ignored."""
         submitted = submission.model_dump(mode="json")
         if workflow_yaml_sha256 is not None:
             submitted["workflow_yaml_sha256"] = workflow_yaml_sha256
         canonical = json.dumps(submitted, sort_keys=True, separators=(",", ":"))
-        # Whose the runs without a tenant are, whose are the keys they were submitted with.
+        # A caller that owns the runs without a tenant also shares their idempotency keys.
         tenant = "" if caller.owns(None) else caller.tenant_id or ""
         return cls(
             idempotent_run_id(tenant, endpoint, key),
@@ -82,7 +82,7 @@ class IdempotencyKey:
 
     @classmethod
     def of_redrive(cls, run: RunSnapshot) -> "IdempotencyKey":
-        """Return the one run that does a failed run again, however often that is asked for."""
+        """Return the key of the one run that repeats a failed run, for any number of requests."""
         key = f"redrive:{run.run_id}"
         return cls(
             idempotent_run_id(run.tenant_id or "", "POST /dlq/redrive", run.run_id),
@@ -92,7 +92,7 @@ class IdempotencyKey:
 
 @dataclass(frozen=True, slots=True)
 class WorkflowFile:
-    """A workflow file that is checked and kept; a run that brings one needs no installed flow."""
+    """A checked and stored workflow file; its runs need no installed flow."""
 
     text: str
     sha256: str
@@ -101,11 +101,11 @@ class WorkflowFile:
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """A run that is stored and queued; `replayed` if it was so before."""
+    """A stored and queued run; `replayed` where an earlier request submitted it."""
 
     run: RunSnapshot
     replayed: bool
-    # Whether no worker has taken it; one that is replayed may be long over.
+    # Whether no worker has claimed it; a replayed run may have ended.
     is_waiting: bool = True
 
 
@@ -117,7 +117,7 @@ class SubmitRun:
     queue: JobQueue
     default_tag: str
     max_params_bytes: int
-    # This life of the gateway, and which of its runs may have no job.
+    # The id of this gateway process, and those of its runs that may have no job.
     gateway_id: str = field(default_factory=new_instance_id)
     unconfirmed: set[str] = field(default_factory=set)
     clock: Callable[[], float] = time.time
@@ -133,41 +133,42 @@ class SubmitRun:
     ) -> Submitted:
         """Return the run, stored and queued.
 
-        The record comes first: a worker that gets a job without one drops it. So a publish that
-        surely failed takes the record back, at the revision written here and no other. One whose
-        outcome nobody knows keeps it, for the job may be in the queue.
+        The record is stored first, because a worker drops a job without a record. A publish that
+        definitely failed withdraws the record, unless another writer has changed it. A publish
+        with an unknown outcome keeps the record, because the job may be in the queue.
 
-        With a key the same submission is the same run, however often it comes.
+        With a key, the same submission always returns the same run.
         """
         run = self._first_snapshot(submission, caller, key, workflow, redriven_from)
         job = self._job_of(run, workflow)
         if (seal := self.queue.seal(job.to_bytes())) is not None:
             run = run.model_copy(update={"seal": seal})
         try:
-            return await self._take_in(run, job)
+            return await self._store_and_queue(run, job)
         except RefusedError as refusal:
             raise _named(refusal, job.to_bytes()) from refusal
         except (UnknownOutcomeError, asyncio.CancelledError) as error:
-            # A request is cancelled only when this process ends. What was sent may still be done.
+            # A request is cancelled only when this process ends. The broker may still store what
+            # was sent.
             raise SubmitOutcomeUnknownError(run.run_id) from error
 
     def is_confirmed(self, run: RunSnapshot) -> bool:
-        """Whether this gateway took the run in and knows that its job is queued."""
+        """Whether this gateway accepted the run and knows that its job is queued."""
         return run.accepted_by == self.gateway_id and run.run_id not in self.unconfirmed
 
-    async def _take_in(self, run: RunSnapshot, job: RunJob) -> Submitted:
+    async def _store_and_queue(self, run: RunSnapshot, job: RunJob) -> Submitted:
         while True:
-            # Before the record is there: from then on the reaper may ask.
+            # Before the record is stored: from then on the reaper may ask `is_confirmed`.
             is_ours = run.run_id not in self.unconfirmed
             self.unconfirmed.add(run.run_id)
             try:
-                revision = await self.store.create(run)
+                created = await self.store.create(run)
             except ConflictError:
                 if is_ours:
                     self.unconfirmed.discard(run.run_id)
                 found = await self._found_again(run, job)
                 if found is not None:
-                    # Answered as the first time, whatever has become of it since.
+                    # Each submission with this key gets the same answer, also after the end.
                     first = found.model_copy(update={"status": RunStatus.PENDING})
                     is_waiting = found.status is RunStatus.PENDING
                     return Submitted(first, replayed=True, is_waiting=is_waiting)
@@ -179,28 +180,28 @@ class SubmitRun:
                     self.unconfirmed.discard(run.run_id)
                 raise
             reached(Failpoint.SUBMIT_CREATED)
-            await self._publish(run, job.with_record(run, revision), revision)
+            await self._publish(created, job.with_record(run, created.revision))
             self.unconfirmed.discard(run.run_id)
             reached(Failpoint.SUBMIT_PUBLISHED)
             return Submitted(run, replayed=False)
 
     async def _found_again(self, run: RunSnapshot, job: RunJob) -> RunSnapshot | None:
-        """Return the run that its key stands for, queued for sure; None if it went meanwhile."""
+        """Return the existing run of a key, with its job queued; None if it was just deleted."""
         stored = await self.store.read(run.run_id)
         if stored is None:
             return None
         if stored.snapshot.request_hash != run.request_hash:
             raise IdempotencyKeyReusedError(run.run_id)
         if stored.snapshot.status is RunStatus.PENDING:
-            # Whoever took it in may have failed to queue it, and may be about to take the record
-            # back. A write of ours keeps it from that; then the job is queued, perhaps again.
-            # From that write on it is for us to see that it is.
+            # The gateway that accepted the run may have failed to queue it, and may be about to
+            # withdraw the record. This write prevents that, and makes this gateway responsible
+            # for the job, which is then published, perhaps for the second time.
             kept = stored.snapshot.model_copy(
                 update={"accepted_by": self.gateway_id, "updated_at": self.clock()}
             )
             self.unconfirmed.add(run.run_id)
             try:
-                await self.store.replace(kept, stored.revision)
+                await self.store.replace(stored, kept)
             except ConflictError:
                 return await self._found_again(run, job)
             await self.queue.publish(job_message_id(stored.snapshot), job.tag, job.to_bytes())
@@ -245,29 +246,30 @@ class SubmitRun:
         if workflow is None:
             return job
         whole = job.with_workflow(workflow.text, workflow.sha256)
-        # Params and text share the one message, whatever each may be alone.
+        # Params and workflow text share one message, so their sum is limited too.
         room = self.queue.max_job_bytes - _RECORD_BYTES - size
         if len(whole.to_bytes()) - size > room:
             raise WorkflowTooLargeError(max(room, 0), workflow.size_bytes)
         return whole
 
-    async def _publish(self, run: RunSnapshot, job: RunJob, revision: Revision) -> None:
+    async def _publish(self, created: StoredRun, job: RunJob) -> None:
+        run = created.snapshot
         try:
             await self.queue.publish(job_message_id(run), job.tag, job.to_bytes())
         except UnknownOutcomeError:
             raise
         except (RefusedError, BrokerUnavailableError):
-            await self._take_back(run, revision)
+            await self._withdraw(created)
             self.unconfirmed.discard(run.run_id)
             raise
 
-    async def _take_back(self, run: RunSnapshot, revision: Revision) -> None:
+    async def _withdraw(self, created: StoredRun) -> None:
         try:
-            await self.store.delete(run.run_id, revision)
+            await self.store.withdraw(created)
         except (RefusedError, BrokerUnavailableError, ConflictError) as error:
-            orphan = OrphanRunError(run.run_id, f"{type(error).__name__}: {error}")
+            orphan = OrphanRunError(created.snapshot.run_id, f"{type(error).__name__}: {error}")
             _log.error("run left without a job", extra=error_fields(orphan), exc_info=error)
-            # It stays, and what stays may yet be run.
+            # The record stays, so the run may still be executed.
             raise UnknownOutcomeError(str(error)) from error
 
 

@@ -85,15 +85,15 @@ async def test_without_keys_what_is_done_again_stays_its_tenants(gateway: Any, s
 async def test_the_letter_of_a_parked_job_says_whose_run_it_was(broker: Broker, store: Any) -> None:
     """Put there by the gateway, not by a worker; from the record, or from the job without one."""
     names = Names()
-    runs = RunStore(broker, names)
+    runs = RunStore(broker, names, retention_sec=0)
     box = DeadLetterWriter(broker, names)
-    reaper = ParkedJobReaper(broker=broker, store=runs, box=box, names=names, retention_sec=0)
+    reaper = ParkedJobReaper(broker=broker, store=runs, dead_letters=box, names=names)
     known, unknown = snapshot(tenant_id="acme"), snapshot(tenant_id="globex")
     await runs.create(known)
     for run in (known, unknown):
         data = RunJob.of(run, default_tag="default").to_bytes()
         seq = int((await store.js.publish(names.work("default"), data)).seq)
-        await reaper._bury(ParkedJob(seq, names.work("default"), data))
+        await reaper._remove(ParkedJob(seq, names.work("default"), data))
 
     letters = [json.loads((await store.js.get_msg("PYOCO_DLQ", seq)).data) for seq in (1, 2)]
     assert [letter["tenant_id"] for letter in letters] == ["acme", "globex"]

@@ -1,4 +1,4 @@
-"""A key-value bucket whose every write is a compare-and-set on the revision that was read."""
+"""A key-value bucket in which every write is a compare-and-set on the revision that was read."""
 
 import base64
 import json
@@ -20,19 +20,19 @@ Revision = int
 
 
 class ConflictError(Exception):
-    """Someone else wrote the key since it was read: read again and decide anew."""
+    """The key was written since it was read: read it again and decide again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What stands at a key; None for the mark that a deleted or expired value leaves."""
+    """The value of a key; `data` is None for the marker of a deleted or expired value."""
 
     data: bytes | None
     revision: Revision
 
 
 class Bucket:
-    """Reads from the leader, and writes only what was read."""
+    """Reads values from the leader and writes them by compare-and-set."""
 
     def __init__(self, broker: Broker, name: str) -> None:
         self._broker = broker
@@ -40,7 +40,7 @@ class Bucket:
         self._read_subject = subjects.last_message(subjects.kv_stream(name))
 
     async def read(self, key: str) -> Value | None:
-        """Return what stands at `key`, as the leader has it; None where nothing ever stood."""
+        """Return the value of `key` as the leader has it; None for a key that was never written."""
         client = self._broker.require_up()
         request = json.dumps({"last_by_subj": subjects.kv_key(self._name, key)}).encode()
         try:
@@ -63,19 +63,19 @@ class Bucket:
             found = await self.read(key)
             if found is None or found.data is not None:
                 raise
-        # Only the mark of a deleted value stands there.
+        # The key holds only the marker of a deleted value.
         return await self.replace(key, data, found.revision)
 
     async def replace(
         self, key: str, data: bytes, revision: Revision, *, ttl_sec: int | None = None
     ) -> Revision:
-        """Store `data` if the key still stands at `revision`; else raise ConflictError."""
+        """Store `data` if the key is still at `revision`; else raise ConflictError."""
         return await self._publish_for(ttl_sec, key, data, {_EXPECTED_REVISION: str(revision)})
 
     async def delete(self, key: str, revision: Revision) -> Revision:
-        """Remove the value if it still stands at `revision`; else raise ConflictError.
+        """Remove the value if the key is still at `revision`; else raise ConflictError.
 
-        The mark it leaves goes too, after those who follow the bucket have had time to see it.
+        The marker it leaves expires too, after watchers of the bucket have had time to see it.
         """
         headers = {_EXPECTED_REVISION: str(revision), "KV-Operation": "DEL"}
         return await self._publish_for(LIMIT_MARKER_SEC, key, b"", headers)
@@ -90,7 +90,7 @@ class Bucket:
         except RefusedError as refusal:
             if refusal.err_code != _TTL_DISABLED:
                 raise
-        # A bucket that someone else made without it: kept for too long beats not kept.
+        # Another program created this bucket without TTLs: store the value without one.
         return await self._publish(key, data, headers)
 
     async def _publish(self, key: str, data: bytes, headers: dict[str, str]) -> Revision:

@@ -1,8 +1,7 @@
-"""The run snapshots, each write a compare-and-set on the revision that was read."""
+"""The records of runs, written by compare-and-set and only as the lifecycle permits."""
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from pydantic import ValidationError
 
@@ -10,20 +9,18 @@ from pyoco_protocol.jetstream.batch_read import read_many
 from pyoco_protocol.jetstream.bucket import Bucket, ConflictError, Revision
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.problems import SnapshotUnreadableError
-from pyoco_protocol.runs.snapshot import RunSnapshot
+from pyoco_protocol.runs.lifecycle import (
+    ForbiddenWriteError,
+    check_ended,
+    check_new,
+    next_record,
+)
+from pyoco_protocol.runs.snapshot import RunSnapshot, StoredRun
 from pyoco_protocol.subjects import Names
 
-__all__ = ["ConflictError", "Revision", "RunStore", "StoredRun"]
+__all__ = ["ConflictError", "ForbiddenWriteError", "Revision", "RunStore", "StoredRun"]
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class StoredRun:
-    """A snapshot and the revision it was read at."""
-
-    snapshot: RunSnapshot
-    revision: Revision
 
 
 def _ignore(_: Revision) -> None:
@@ -31,21 +28,29 @@ def _ignore(_: Revision) -> None:
 
 
 class RunStore:
-    """Reads run snapshots from the leader and writes them by compare-and-set.
+    """Reads run records from the leader and writes them by compare-and-set.
 
-    `on_written` hears the revision of each write that was stored.
+    Each write applies the laws of `runs.lifecycle` to the record it replaces, so no caller can
+    write what they forbid. The record of a run that has ended expires after `retention_sec`
+    (0: never). `on_written` is called with the revision of each write that was stored.
     """
 
     def __init__(
-        self, broker: Broker, names: Names, on_written: Callable[[Revision], None] = _ignore
+        self,
+        broker: Broker,
+        names: Names,
+        on_written: Callable[[Revision], None] = _ignore,
+        *,
+        retention_sec: int,
     ) -> None:
         self._broker = broker
         self._names = names
         self._bucket = Bucket(broker, names.runs_bucket)
         self._on_written = on_written
+        self._retention_sec = retention_sec
 
     async def read(self, run_id: str) -> StoredRun | None:
-        """Return the latest snapshot as the leader has it; None where there is none."""
+        """Return the latest record as the leader has it; None where there is none."""
         found = await self._bucket.read(run_id)
         if found is None or found.data is None:
             return None
@@ -55,9 +60,9 @@ class RunStore:
             raise SnapshotUnreadableError(run_id) from error
 
     async def read_many(self, revisions: Mapping[str, Revision]) -> dict[str, RunSnapshot]:
-        """Return the snapshots of runs that stood at these revisions, or later ones.
+        """Return the records of these runs, each at the given revision or a later one.
 
-        A run that is gone, or whose record cannot be read, is left out.
+        Runs that do not exist and records that cannot be read are left out.
         """
         client = self._broker.require_up()
         values = await read_many(client, self._names.runs_bucket, revisions)
@@ -66,7 +71,7 @@ class RunStore:
             value = values.get(run_id)
             try:
                 if value is None or value.revision < revision:
-                    # Gone, or asked of a replica that lags behind: the leader knows.
+                    # Deleted, or answered by a replica that lags behind: ask the leader.
                     stored = await self.read(run_id)
                     if stored is not None:
                         found[run_id] = stored.snapshot
@@ -76,48 +81,64 @@ class RunStore:
                 _log.debug("run record cannot be read", extra={"run_id": run_id})
         return found
 
-    async def create(self, snapshot: RunSnapshot) -> Revision:
-        """Store the first snapshot of a run; raise ConflictError if the run is there already."""
-        return self._written(await self._bucket.create(snapshot.run_id, snapshot.to_bytes()))
+    async def create(self, run: RunSnapshot) -> StoredRun:
+        """Store the record of a new run; raise ConflictError where the run exists already."""
+        check_new(run)
+        revision = await self._bucket.create(run.run_id, run.to_bytes())
+        return self._written(run, revision)
 
-    async def replace(
-        self, snapshot: RunSnapshot, revision: Revision, *, ttl_sec: int | None = None
-    ) -> Revision:
-        """Store `snapshot` if the run still stands at `revision`; else raise ConflictError."""
-        return self._written(
-            await self._bucket.replace(
-                snapshot.run_id, snapshot.to_bytes(), revision, ttl_sec=ttl_sec
-            )
+    async def replace(self, stored: StoredRun, proposed: RunSnapshot) -> StoredRun:
+        """Store `proposed` in the place of `stored`; return what was written.
+
+        Raises ConflictError where the record has changed since. Raises ForbiddenWriteError where
+        the run has ended, and for the record of another run or of an earlier attempt.
+        """
+        run = next_record(stored.snapshot, proposed)
+        ttl_sec = self._retention_sec if run.status.is_terminal else None
+        revision = await self._bucket.replace(
+            run.run_id, run.to_bytes(), stored.revision, ttl_sec=ttl_sec
         )
+        return self._written(run, revision)
 
     async def change(
-        self,
-        run_id: str,
-        decide: Callable[[StoredRun], RunSnapshot | None],
-        *,
-        retention_sec: int | None = None,
+        self, run_id: str, decide: Callable[[StoredRun], RunSnapshot | None]
     ) -> StoredRun | None:
-        """Apply `decide` to the latest snapshot until it is stored; return what stands then.
+        """Replace the latest record by what `decide` makes of it; return the record after that.
 
-        `decide` returns None where nothing is to be changed. None comes back for no such run.
-        An end is stored for `retention_sec`.
+        `decide` is called again after each conflict, and returns None to change nothing. It is not
+        called for a run that has ended: its record is returned as it is. None means no such run.
         """
         while (stored := await self.read(run_id)) is not None:
-            changed = decide(stored)
-            if changed is None:
+            proposed = None if stored.snapshot.status.is_terminal else decide(stored)
+            if proposed is None:
                 return stored
-            ttl_sec = retention_sec if changed.status.is_terminal else None
             try:
-                revision = await self.replace(changed, stored.revision, ttl_sec=ttl_sec)
+                return await self.replace(stored, proposed)
             except ConflictError:
                 continue
-            return StoredRun(changed, revision)
         return None
 
-    async def delete(self, run_id: str, revision: Revision) -> None:
-        """Remove the run if it still stands at `revision`; else raise ConflictError."""
-        self._written(await self._bucket.delete(run_id, revision))
+    async def delete(self, stored: StoredRun) -> None:
+        """Remove the record of a run that has ended.
 
-    def _written(self, revision: Revision) -> Revision:
+        Raises ConflictError where it has changed since, ForbiddenWriteError where the run has not
+        ended.
+        """
+        check_ended(stored.snapshot)
+        await self._remove(stored)
+
+    async def withdraw(self, created: StoredRun) -> None:
+        """Remove the record of a new run, after its job was definitely not queued.
+
+        Raises ConflictError where it has changed since, ForbiddenWriteError where the run was
+        claimed or cancelled.
+        """
+        check_new(created.snapshot)
+        await self._remove(created)
+
+    async def _remove(self, stored: StoredRun) -> None:
+        self._on_written(await self._bucket.delete(stored.snapshot.run_id, stored.revision))
+
+    def _written(self, run: RunSnapshot, revision: Revision) -> StoredRun:
         self._on_written(revision)
-        return revision
+        return StoredRun(run, revision)

@@ -1,4 +1,4 @@
-"""The ends of runs that nobody runs: what gateway and workers write in their place."""
+"""The terminal records of runs that no worker executes."""
 
 from pyoco_protocol.problems import AttemptsExhaustedError
 from pyoco_protocol.runs.lifecycle import RunStatus, TaskStatus
@@ -6,9 +6,9 @@ from pyoco_protocol.runs.snapshot import RunSnapshot
 
 
 def cancelled(stored: RunSnapshot, *, now: float) -> RunSnapshot:
-    """Return the end of a cancelled run that nobody runs, or nobody may run any more.
+    """Return the end of a cancelled run without a live worker, or with one past its grace.
 
-    The attempt rises, so that an owner who comes back finds itself fenced.
+    The attempt of a claimed run rises, which fences a worker that is still alive.
     """
     return stored.model_copy(
         update={
@@ -22,7 +22,7 @@ def cancelled(stored: RunSnapshot, *, now: float) -> RunSnapshot:
 
 
 def given_up(stored: RunSnapshot, *, now: float) -> RunSnapshot:
-    """Return the end of a run that was tried too often."""
+    """Return the end of a run that has used up its attempts."""
     error = AttemptsExhaustedError(stored.run_id, stored.attempt)
     return stored.model_copy(
         update={
@@ -37,7 +37,7 @@ def given_up(stored: RunSnapshot, *, now: float) -> RunSnapshot:
 
 
 def with_unfinished_cancelled(tasks: dict[str, TaskStatus]) -> dict[str, TaskStatus]:
-    """Return `tasks` with those CANCELLED that had not ended."""
+    """Return `tasks` with every unfinished task CANCELLED."""
     return {
         name: state if state.is_terminal else TaskStatus.CANCELLED for name, state in tasks.items()
     }

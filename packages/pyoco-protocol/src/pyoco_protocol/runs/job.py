@@ -1,4 +1,4 @@
-"""What waits in the queue for a worker."""
+"""The job of a run: the message that waits in the queue for a worker."""
 
 import hashlib
 from typing import Final
@@ -11,14 +11,15 @@ from pyoco_protocol.runs.snapshot import RunSnapshot
 from pyoco_protocol.wire import WireModel
 
 MAX_TAGS: Final = 32
-_SAID_BY_JOB: Final = {"run_id", "flow_name", "tag", "tags", "params", "submitted_at"}
+# Fields of the record that the job itself has, so that its `record` need not repeat them.
+_FIELDS_OF_JOB: Final = {"run_id", "flow_name", "tag", "tags", "params", "submitted_at"}
 
 
 def job_message_id(run: RunSnapshot) -> str:
-    """Return what makes a repeat the same message: the run, and when it was submitted.
+    """Return the message id of a run's job: the id of the run and the time of its submission.
 
-    An id may come again: a run that was deleted can be submitted anew with its key. Its job must
-    not be taken for that of the one before.
+    A run id can be used twice: a deleted run can be submitted again with its idempotency key. The
+    time keeps the new job from being dropped as a duplicate of the old one.
     """
     return run.run_id if run.submitted_at is None else f"{run.run_id}:{run.submitted_at!r}"
 
@@ -32,20 +33,20 @@ class RunJob(WireModel):
     tags: tuple[Label, ...] = Field(default=(), max_length=MAX_TAGS)
     params: dict[str, JsonValue] = Field(default_factory=dict)
     submitted_at: UnixSeconds
-    # Whose run it is, for the dead letter of a job whose run is gone.
+    # The tenant of the dead letter, if the run was deleted.
     tenant_id: str | None = None
     workflow_yaml: str | None = None
     workflow_yaml_sha256: str | None = None
-    # What else the record of the run says, and the revision it stood at when this was queued:
-    # who gets the job first can claim the run without reading it.
+    # The other fields of the run's record and its revision at the time of queueing: with them the
+    # first worker that receives the job can claim the run without reading the record.
     record: dict[str, JsonValue] | None = None
     record_revision: int | None = None
-    # Set on a second job: the run's owner was silent, and its record stood at this revision.
+    # Set on a second job: the run's worker was silent, and its record stayed at this revision.
     still_at_revision: int | None = None
 
     @classmethod
     def of(cls, run: RunSnapshot, *, default_tag: str) -> "RunJob":
-        """Return the job of a run: the same whenever it is queued, but for what is added below."""
+        """Return the job of a run, without workflow text and record; always the same for a run."""
         return cls(
             run_id=run.run_id,
             flow_name=run.flow_name,
@@ -57,31 +58,32 @@ class RunJob(WireModel):
         )
 
     def with_workflow(self, text: str, sha256: str) -> "RunJob":
-        """Return the job with the text of the workflow that it is a run of."""
+        """Return the job with the text of its workflow."""
         return self.model_copy(update={"workflow_yaml": text, "workflow_yaml_sha256": sha256})
 
     def with_record(self, run: RunSnapshot, revision: int) -> "RunJob":
-        """Return the job with all that the record of its waiting run says beside it."""
-        rest = run.model_dump(mode="json", exclude=_SAID_BY_JOB, exclude_none=True)
+        """Return the job with the other fields of the run's record, stored at `revision`."""
+        rest = run.model_dump(mode="json", exclude=_FIELDS_OF_JOB, exclude_none=True)
         return self.model_copy(update={"record": rest, "record_revision": revision})
 
     def recorded_run(self) -> RunSnapshot | None:
-        """Return the record as it stood at `record_revision`; None where the job does not say."""
+        """Return the record stored at `record_revision`; None where the job carries none."""
         if self.record is None or self.record_revision is None:
             return None
         try:
             return RunSnapshot.model_validate(
-                {**self.record, **{name: getattr(self, name) for name in _SAID_BY_JOB}}
+                {**self.record, **{name: getattr(self, name) for name in _FIELDS_OF_JOB}}
             )
         except ValidationError:
             return None
 
     def verify_workflow(self) -> None:
-        """Raise InvalidJobError where the text of the workflow is not the one that was accepted."""
+        """Raise InvalidJobError where the workflow text does not match its hash."""
         text, sha256 = self.workflow_yaml, self.workflow_yaml_sha256
         if text is None or sha256 is None:
             return
-        # A lone surrogate has no bytes to take a hash of, and was never in an accepted file.
+        # No accepted file contains a lone surrogate, which UTF-8 cannot encode. Hash it all the
+        # same, so that such a text is refused here by its hash.
         if hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest() != sha256:
             raise InvalidJobError([("workflow_yaml", "is not the text of workflow_yaml_sha256")])
 

@@ -1,4 +1,12 @@
-"""What a run may become: statuses, events, ranks, merge. The one place that knows cancel wins."""
+"""The statuses of a run and the laws for writing its record. `RunStore` applies them to each write.
+
+1. The record of a run that has ended never changes.
+2. Once a cancel is recorded, the run can only be CANCELLING or end CANCELLED. The time, caller and
+   reason of the first cancel stay, and `late_outcome` keeps the end that the cancel overruled.
+3. Neither the rank of the status nor `attempt` ever falls.
+4. A new record is PENDING, unclaimed and not cancelled. Only the record of a run that has ended
+   can be deleted, and only a new record can be withdrawn after its job was not queued.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RunStatus(StrEnum):
-    """Where a run stands; the words are those of the wire."""
+    """The status of a run, as it travels in JSON."""
 
     PENDING = "PENDING"
     RUNNING = "RUNNING"
@@ -22,12 +30,12 @@ class RunStatus(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether nothing changes any more."""
+        """Whether the run has ended."""
         return self in TERMINAL
 
 
 class TaskStatus(StrEnum):
-    """Where a task of a run stands."""
+    """The status of one task of a run, as it travels in JSON."""
 
     PENDING = "PENDING"
     RUNNING = "RUNNING"
@@ -41,20 +49,10 @@ class TaskStatus(StrEnum):
         return self in (TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.CANCELLED)
 
 
-class RunEvent(StrEnum):
-    """What can happen to a run."""
-
-    CLAIMED = "CLAIMED"
-    CANCEL_REQUESTED = "CANCEL_REQUESTED"
-    SUCCEEDED = "SUCCEEDED"
-    FAILED = "FAILED"
-    STOPPED = "STOPPED"
-
-
 TERMINAL: Final = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED})
 
-# Between two snapshots the higher rank is the later truth. Terminal statuses share one rank:
-# the first that is stored stays.
+# A status may be followed by one of the same or a higher rank. Terminal statuses share a rank:
+# the first one that is stored stays.
 RANKS: Final[Mapping[RunStatus, int]] = {
     RunStatus.PENDING: 0,
     RunStatus.RUNNING: 1,
@@ -64,53 +62,73 @@ RANKS: Final[Mapping[RunStatus, int]] = {
     RunStatus.CANCELLED: 3,
 }
 
-TRANSITIONS: Final[Mapping[tuple[RunStatus, RunEvent], RunStatus]] = {
-    (RunStatus.PENDING, RunEvent.CLAIMED): RunStatus.RUNNING,
-    (RunStatus.PENDING, RunEvent.CANCEL_REQUESTED): RunStatus.CANCELLING,
-    (RunStatus.PENDING, RunEvent.FAILED): RunStatus.FAILED,
-    (RunStatus.RUNNING, RunEvent.CANCEL_REQUESTED): RunStatus.CANCELLING,
-    (RunStatus.RUNNING, RunEvent.SUCCEEDED): RunStatus.COMPLETED,
-    (RunStatus.RUNNING, RunEvent.FAILED): RunStatus.FAILED,
-    (RunStatus.CANCELLING, RunEvent.SUCCEEDED): RunStatus.CANCELLED,
-    (RunStatus.CANCELLING, RunEvent.FAILED): RunStatus.CANCELLED,
-    (RunStatus.CANCELLING, RunEvent.STOPPED): RunStatus.CANCELLED,
-}
+
+class Forbidden(StrEnum):
+    """Why the lifecycle forbids a write."""
+
+    ENDED = "the run has ended"
+    OTHER_RUN = "the proposed record belongs to another run"
+    EARLIER_ATTEMPT = "the proposed record belongs to an earlier attempt"
+    NOT_NEW = "the record is not that of a new run"
+    NOT_ENDED = "the run has not ended"
 
 
-def advance(status: RunStatus, event: RunEvent) -> RunStatus:
-    """Return the status `event` leads to; a late or repeated event changes nothing.
+class ForbiddenWriteError(Exception):
+    """The lifecycle forbids this write of a run record; `reason` says why."""
 
-    Delivery is at least once: an event may come twice, or come from a lost attempt after
-    its run has finished. Neither is an error, so neither raises.
-    """
-    return TRANSITIONS.get((status, event), status)
+    def __init__(self, run_id: str, reason: Forbidden) -> None:
+        super().__init__(f"run {run_id}: {reason}")
+        self.run_id = run_id
+        self.reason = reason
 
 
-def merge(stored: RunSnapshot, proposed: RunSnapshot) -> RunSnapshot:
-    """Return what to write when `proposed` was made without having seen `stored`.
+def next_record(stored: RunSnapshot, proposed: RunSnapshot) -> RunSnapshot:
+    """Return the record to write where `proposed` shall follow `stored`.
 
-    Three laws, in this order. What is terminal stays as it is. Where a cancel is recorded, on
-    either side, the run can only be CANCELLING or end CANCELLED; what it would have ended as is
-    kept in `late_outcome`. Otherwise the higher rank stands.
+    A cancel, recorded in either of them, overrules the proposed status, and so does a higher rank
+    of the stored one. Every other field is taken from `proposed`. Applying this function to its
+    own result changes nothing. Raises ForbiddenWriteError where the run has ended, and for the
+    record of another run or of an earlier attempt.
 
-    Who may write at all (the owner and its attempt) is not decided here.
+    Ownership (which worker may write) is not decided here.
     """
     if stored.status.is_terminal:
-        return stored
-    # The one that says when it was asked for also says by whom and why.
-    cancelled = stored if stored.cancel_requested_at is not None else proposed
+        raise ForbiddenWriteError(stored.run_id, Forbidden.ENDED)
+    if proposed.run_id != stored.run_id:
+        raise ForbiddenWriteError(stored.run_id, Forbidden.OTHER_RUN)
+    if proposed.attempt < stored.attempt:
+        raise ForbiddenWriteError(stored.run_id, Forbidden.EARLIER_ATTEMPT)
     if stored.is_cancel_requested or proposed.is_cancel_requested:
-        outcome = proposed.status
-        late = outcome if outcome in (RunStatus.COMPLETED, RunStatus.FAILED) else None
-        return proposed.model_copy(
-            update={
-                "status": RunStatus.CANCELLED if outcome.is_terminal else RunStatus.CANCELLING,
-                "cancel_requested_at": cancelled.cancel_requested_at,
-                "cancel_requested_by": cancelled.cancel_requested_by,
-                "cancel_reason": cancelled.cancel_reason,
-                "late_outcome": late or proposed.late_outcome,
-            }
-        )
+        return _with_cancel_of(stored, proposed)
     if RANKS[proposed.status] < RANKS[stored.status]:
         return proposed.model_copy(update={"status": stored.status})
     return proposed
+
+
+def _with_cancel_of(stored: RunSnapshot, proposed: RunSnapshot) -> RunSnapshot:
+    outcome = proposed.status
+    late = outcome if outcome in (RunStatus.COMPLETED, RunStatus.FAILED) else None
+    # A record without a time is CANCELLING by another program's write, which names no caller.
+    first = stored if stored.cancel_requested_at is not None else proposed
+    return proposed.model_copy(
+        update={
+            "status": RunStatus.CANCELLED if outcome.is_terminal else RunStatus.CANCELLING,
+            "cancel_requested_at": first.cancel_requested_at,
+            "cancel_requested_by": first.cancel_requested_by,
+            "cancel_reason": first.cancel_reason,
+            "late_outcome": late or proposed.late_outcome,
+        }
+    )
+
+
+def check_new(run: RunSnapshot) -> None:
+    """Raise ForbiddenWriteError unless `run` is PENDING, was never claimed and has no cancel."""
+    is_claimed = run.attempt != 0 or run.worker_id is not None or run.instance_id is not None
+    if run.status is not RunStatus.PENDING or is_claimed or run.is_cancel_requested:
+        raise ForbiddenWriteError(run.run_id, Forbidden.NOT_NEW)
+
+
+def check_ended(run: RunSnapshot) -> None:
+    """Raise ForbiddenWriteError unless the run has ended."""
+    if not run.status.is_terminal:
+        raise ForbiddenWriteError(run.run_id, Forbidden.NOT_ENDED)

@@ -1,4 +1,6 @@
-"""The latest state of a run, as it rests in the runs bucket."""
+"""The record of a run: its latest state, as it is stored in the runs bucket."""
+
+from dataclasses import dataclass
 
 from pydantic import Field, JsonValue
 
@@ -8,7 +10,7 @@ from pyoco_protocol.wire import WireModel
 
 
 class TaskRecord(WireModel):
-    """What is known of one task; missing parts are simply not known."""
+    """Details of one task; a field that is None is unknown."""
 
     state: TaskStatus = TaskStatus.PENDING
     started_at: UnixSeconds | None = None
@@ -21,10 +23,10 @@ class TaskRecord(WireModel):
 
 
 class RunSnapshot(WireModel):
-    """The latest state of a run; rests at `Names.run(run_id)`, written by compare-and-set only.
+    """The latest state of a run; stored at `Names.run(run_id)`, written through `RunStore` only.
 
-    Only the fields above the line are sure to be there: workers of an earlier server write
-    whole snapshots and drop what they do not know.
+    Only the fields above the line are always present: workers of an earlier server write whole
+    snapshots without the fields they do not know.
     """
 
     run_id: str
@@ -38,9 +40,9 @@ class RunSnapshot(WireModel):
     tag: str | None = None
     tags: tuple[str, ...] = ()
     submitted_at: UnixSeconds | None = None
-    # The gateway that took it in, by the id of that process's life.
+    # The id of the gateway process that accepted the run.
     accepted_by: str | None = None
-    # When its job was published a second time, because the first one was not sure.
+    # When its job was published a second time, because the first publish was not confirmed.
     queued_again_at: UnixSeconds | None = None
     task_records: dict[str, TaskRecord] = Field(default_factory=dict)
     task_records_truncated: bool = False
@@ -48,18 +50,18 @@ class RunSnapshot(WireModel):
     end_time: UnixSeconds | None = None
     error: str | None = None
     err_id: str | None = None
-    # What its last tasks returned, by their names; of completed runs only.
+    # What the last tasks returned, by task name; completed runs only.
     result: dict[str, JsonValue] | None = None
-    # Whether something in it was too large, and stands there as a mark or not at all.
+    # Whether a part of the result was too large and is replaced by a mark or left out.
     result_truncated: bool = False
 
-    # Who runs it. `attempt` is our own epoch: it rises with each claim and fences the one before.
+    # The worker that runs it. `attempt` rises with each claim and fences the earlier attempts.
     worker_id: str | None = None
     instance_id: str | None = None
     attempt: int = 0
-    # Attempts that a stopping worker gave back; they do not count against the cap.
+    # The number of attempts that stopping workers gave back; the cap does not count them.
     give_backs: int = 0
-    # The job under which it is run, by its sequence in the work stream.
+    # The sequence in the work stream of the job that is being executed.
     job_seq: int | None = None
 
     cancel_requested_at: UnixSeconds | None = None
@@ -72,21 +74,29 @@ class RunSnapshot(WireModel):
     tenant_id: str | None = None
     api_key_id: str | None = None
     request_hash: str | None = None
-    # By which a gateway that signs jobs knows what it has taken in; see `JobSigner.seal`.
+    # Proves to gateways that sign jobs that one of them accepted this run; see `JobSigner.seal`.
     seal: str | None = None
-    # The failed run that this one does again.
+    # The failed run that this run repeats.
     redriven_from: str | None = None
 
     @property
     def is_cancel_requested(self) -> bool:
-        """Whether a cancel is recorded: CANCELLING alone is one, not every writer says when."""
+        """Whether a cancel is recorded; CANCELLING without a time counts as one."""
         return self.cancel_requested_at is not None or self.status is RunStatus.CANCELLING
 
     def to_bytes(self) -> bytes:
-        """Return the stored form; what is not known is left out."""
+        """Return the stored form, without the fields that are None."""
         return self.model_dump_json(exclude_none=True).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "RunSnapshot":
         """Return the snapshot in a stored value; raise ValueError for anything else."""
         return cls.model_validate_json(data)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """The record of a run as it was stored at `revision`."""
+
+    snapshot: RunSnapshot
+    revision: int

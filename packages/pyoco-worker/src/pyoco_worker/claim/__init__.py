@@ -1,1 +1,1 @@
-"""Decides whether this worker may run a job, and claims the run."""
+"""Decides whether this worker may execute a job, and claims its run."""

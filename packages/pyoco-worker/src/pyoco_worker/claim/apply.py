@@ -1,4 +1,4 @@
-"""Takes a job to the point where its run is ours, or where the job is dealt with."""
+"""Claims the run of a delivered job, or settles the job where there is nothing to execute."""
 
 import logging
 import time
@@ -16,12 +16,12 @@ from pyoco_protocol.problems import BrokerUnavailableError, SnapshotUnreadableEr
 from pyoco_protocol.runs.job import RunJob
 from pyoco_protocol.runs.lifecycle import RunStatus
 from pyoco_worker.claim.rules import (
-    AlreadyOver,
+    AlreadyEnded,
     FinishCancelled,
     GiveUp,
     LeaveToOwner,
     LookAgain,
-    NeverAdmitted,
+    RunAbsent,
     Take,
     decide_claim,
 )
@@ -31,16 +31,16 @@ from pyoco_worker.run.settle import Settler
 
 _log = logging.getLogger(__name__)
 
-# Time for the record of a run that is just being submitted to appear.
+# Time for the record of a run that is being submitted to appear.
 _LOOK_AGAIN_SEC: Final = 1.0
-# The published protocol's delay after passing trouble.
+# The delay after a temporary failure, as the published protocol defines it.
 _TROUBLE_DELAY_SEC: Final = 2.0
 _RETRY_SEC: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Claimer:
-    """Applies the claim rule to jobs, and settles those that are not to be run."""
+    """Applies the claim rule to jobs and settles those that must not be executed."""
 
     broker: Broker
     store: RunStore
@@ -49,20 +49,19 @@ class Claimer:
     max_attempts: int
     delivery_limits: Mapping[str, int | None]
     leave_to_owner_sec: float
-    retention_sec: int
 
     async def claim(self, job: RunJob, delivery: Delivery) -> StoredRun | None:
-        """Return the run once it is ours; None where there is nothing to run."""
+        """Return the run once this worker owns it; None where there is nothing to execute."""
         try:
             return await self._claim(job, delivery)
         except (BrokerUnavailableError, RefusedError) as error:
-            # Nothing is claimed yet: another worker may have better luck.
+            # The run is not claimed: another worker may succeed.
             _log.warning(
                 "run not claimed for now", extra={"run_id": job.run_id, "reason": str(error)}
             )
             await give_back(delivery, _TROUBLE_DELAY_SEC)
         except SnapshotUnreadableError as error:
-            await self.settler.dead_letter(
+            await self.settler.publish_dead_letter(
                 DeadLetterReason.RUN_ABSENT, error.detail, error.entry.err_id, job, delivery
             )
             await self.settler.drop(delivery, "unreadable record")
@@ -74,8 +73,7 @@ class Claimer:
             stored = first or await self.store.read(job.run_id)
             first = None
             decision = decide_claim(
-                stored.snapshot if stored else None,
-                stored.revision if stored else 0,
+                stored,
                 delivery.facts(job.still_at_revision, self.delivery_limits.get(job.tag)),
                 self.me,
                 now=time.time(),
@@ -86,18 +84,16 @@ class Claimer:
                     case Take():
                         return await self._take(decision)
                     case FinishCancelled() | GiveUp():
-                        await self.store.replace(
-                            decision.snapshot, decision.revision, ttl_sec=self.retention_sec
-                        )
-                        await self.settler.settle(decision.snapshot, delivery)
-                    case AlreadyOver():
+                        ended = await self.store.replace(decision.stored, decision.snapshot)
+                        await self.settler.settle(ended.snapshot, delivery)
+                    case AlreadyEnded():
                         await self.settler.settle(decision.snapshot, delivery)
                     case LookAgain():
                         await give_back(delivery, _LOOK_AGAIN_SEC)
-                    case NeverAdmitted():
-                        await self.settler.dead_letter(
+                    case RunAbsent():
+                        await self.settler.publish_dead_letter(
                             DeadLetterReason.RUN_ABSENT,
-                            "the run's record is not there",
+                            "the run has no record",
                             None,
                             job,
                             delivery,
@@ -110,10 +106,11 @@ class Claimer:
             return None
 
     def _first_look(self, job: RunJob, delivery: Delivery) -> StoredRun | None:
-        """Return the record as the job says it stood, where nobody can have had the job before.
+        """Return the record that the job carries, at the first delivery of a waiting run.
 
-        If it has moved since, by a cancel say, the write at that revision fails and it is read.
-        Only of a waiting run: whatever else a job says would be acted on without such a write.
+        If the record has changed since, for example by a cancel, the write at its revision fails
+        and the record is read. Only PENDING is accepted here: any other status would be acted on
+        without a write that proves it.
         """
         run = job.recorded_run() if delivery.num_delivered == 1 else None
         if run is None or job.record_revision is None or run.status is not RunStatus.PENDING:
@@ -123,9 +120,9 @@ class Claimer:
     async def _take(self, decision: Take) -> StoredRun:
         wanted = decision.snapshot
         try:
-            return StoredRun(wanted, await self.store.replace(wanted, decision.revision))
+            return await self.store.replace(decision.stored, wanted)
         except UnknownOutcomeError:
-            # It may be ours by now, and then nobody else may be given the job.
+            # The claim may be stored, and then no other worker may be given the job.
             while True:
                 await anyio.sleep(_RETRY_SEC)
                 await self.broker.wait_until_up()
@@ -139,7 +136,7 @@ class Claimer:
 
 
 async def give_back(delivery: Delivery, delay_sec: float) -> None:
-    """Hand the job back; where that fails, it comes again by itself after AckWait."""
+    """Give the job back; where that fails, the queue delivers it again after AckWait."""
     try:
         await delivery.nak(delay_sec)
     except BrokerUnavailableError as error:

@@ -1,4 +1,4 @@
-"""What becomes of a message in the queue that is no job."""
+"""Removes a message from the queue that is not a valid job."""
 
 import json
 import logging
@@ -30,7 +30,7 @@ from pyoco_worker.run.settle import Settler
 _log = logging.getLogger(__name__)
 
 _RETRY_SEC: Final = 0.5
-_SAID: Final = {
+_LOG_MESSAGES: Final = {
     DeadLetterReason.INVALID_JOB: "invalid job",
     DeadLetterReason.UNTRUSTED_JOB: "untrusted job",
 }
@@ -38,30 +38,29 @@ _SAID: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Refuser:
-    """Keeps what cannot be read as a dead letter, and fails the run that it still names."""
+    """Publishes a dead letter for an invalid job, and fails the run that it names."""
 
     broker: Broker
     names: Names
     store: RunStore
     settler: Settler
-    retention_sec: int
 
     async def refuse(self, delivery: Delivery, error: InvalidJobError) -> None:
-        """Return when the message is dealt with and out of the queue."""
+        """Return when the dead letter is stored and the message is removed."""
         tag = self.names.tag_of_work(delivery.subject)
         run_id = run_id_in(delivery.data)
         tenant_id = tenant_in(delivery.data)
         extra = {"tag": tag, "run_id": run_id, "stream_seq": delivery.stream_seq}
         reason = DeadLetterReason.INVALID_JOB
         if isinstance(error, JobSignatureError):
-            # Whoever put it there may not have been meant to: an operator wants to know.
+            # The sender may not have had the right to queue it, so operators need to see this.
             reason = DeadLetterReason.UNTRUSTED_JOB
-        _log.error(_SAID[reason], extra={**extra, **error_fields(error)})
+        _log.error(_LOG_MESSAGES[reason], extra={**extra, **error_fields(error)})
         if run_id is not None:
             run = await self._fail_waiting_run(run_id, error)
-            # What the record says counts: a message may say anything.
+            # The tenant of the record is trusted, that of the message is not.
             tenant_id = tenant_id if run is None else run.tenant_id
-        await self.settler.dead_letter(
+        await self.settler.publish_dead_letter(
             reason,
             error.detail,
             error.entry.err_id,
@@ -71,12 +70,13 @@ class Refuser:
             run_id=run_id,
             tenant_id=tenant_id,
         )
-        await self.settler.drop(delivery, _SAID[reason])
+        await self.settler.drop(delivery, _LOG_MESSAGES[reason])
 
     async def _fail_waiting_run(self, run_id: str, error: InvalidJobError) -> RunSnapshot | None:
-        """Return the run, failed for its job cannot be read; None where there is none.
+        """Return the run after it was failed because of its invalid job; None where there is none.
 
-        One that another job has begun is left alone.
+        A run that was claimed through another job is left unchanged. A recorded cancel makes the
+        store end the run CANCELLED.
         """
 
         def fail(stored: StoredRun) -> RunSnapshot | None:
@@ -87,7 +87,7 @@ class Refuser:
 
         while True:
             try:
-                stored = await self.store.change(run_id, fail, retention_sec=self.retention_sec)
+                stored = await self.store.change(run_id, fail)
             except (BrokerUnavailableError, RefusedError):
                 await anyio.sleep(_RETRY_SEC)
                 await self.broker.wait_until_up()
@@ -99,13 +99,13 @@ class Refuser:
 
 
 def run_id_in(data: bytes) -> str | None:
-    """Return the run that a message which is no job still names."""
+    """Return the run id in a message that is not a valid job."""
     run_id = _named_in(data, "run_id")
     return run_id if run_id is not None and is_run_id(run_id) else None
 
 
 def tenant_in(data: bytes) -> str | None:
-    """Return the tenant that a message which is no job still names."""
+    """Return the tenant id in a message that is not a valid job."""
     return _named_in(data, "tenant_id")
 
 

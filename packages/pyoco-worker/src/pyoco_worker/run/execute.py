@@ -142,7 +142,6 @@ class RunExecutor:
             claimed,
             self.me,
             max_bytes=self.config.max_snapshot_bytes,
-            retention_sec=self.config.retention_sec,
         )
         logs = RunLogs(self.logs, job.run_id, record.attempt, self.config.max_log_bytes)
         with anyio.CancelScope() as scope:

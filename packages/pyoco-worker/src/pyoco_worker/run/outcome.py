@@ -1,4 +1,4 @@
-"""What becomes of a run, its job and its dead letter, from how its flow ended."""
+"""How the end of a flow becomes the end of its run, and which ends get a dead letter."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,12 +24,12 @@ from pyoco_worker.child.frames import Finished, FinishedHow
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a run ended, as far as this worker can tell; a recorded cancel still overrules it."""
+    """How a run ended for this worker; a recorded cancel overrules it in the store."""
 
     status: RunStatus
     error: str | None = None
     err_id: str | None = None
-    # Where the flow raised; for the log, the snapshot has it per task.
+    # The traceback of the flow, for the log; the snapshot has one for each task.
     traceback: str | None = None
     tasks: dict[str, TaskStatus] = field(default_factory=dict)
     records: dict[str, TaskRecord] = field(default_factory=dict)
@@ -49,7 +49,7 @@ _STATUS_OF: Final[Mapping[FinishedHow, RunStatus]] = {
 
 
 def outcome_of(finished: Finished, run_id: str, flow_name: str) -> Outcome:
-    """Return the outcome of a flow that came to an end by itself."""
+    """Return the outcome of a flow that ended by itself."""
     error: PyocoError | None = None
     if finished.how == "flow_not_found":
         error = FlowNotFoundError(flow_name)
@@ -61,8 +61,7 @@ def outcome_of(finished: Finished, run_id: str, flow_name: str) -> Outcome:
         error = ExecutionFailedError(run_id, finished.error or "no reason given")
     return Outcome(
         status=_STATUS_OF[finished.how],
-        # What a flow raised is what its author looks for; our own words come with the id.
-        error=_words_of(error, finished),
+        error=_error_text(error, finished),
         err_id=None if error is None else error.entry.err_id,
         traceback=finished.traceback,
         tasks=finished.tasks,
@@ -73,7 +72,8 @@ def outcome_of(finished: Finished, run_id: str, flow_name: str) -> Outcome:
     )
 
 
-def _words_of(error: PyocoError | None, finished: Finished) -> str | None:
+def _error_text(error: PyocoError | None, finished: Finished) -> str | None:
+    # The author of a flow looks for the exception it raised; `err_id` names our own error.
     if isinstance(error, ExecutionFailedError):
         return finished.error
     return None if error is None else error.detail
@@ -82,7 +82,7 @@ def _words_of(error: PyocoError | None, finished: Finished) -> str | None:
 def outcome_of_death(
     run_id: str, how: str, last_output: str, tasks: Mapping[str, TaskStatus]
 ) -> Outcome:
-    """Return the outcome of a run whose process ended under it."""
+    """Return the outcome of a run after its child process ended unexpectedly."""
     error = ChildDiedError(run_id, how)
     last_words = f"\nlast output:\n{last_output}" if last_output else ""
     return Outcome(
@@ -93,7 +93,7 @@ def outcome_of_death(
     )
 
 
-# How a stored end tells its dead letter; every other error of a run is an execution error.
+# The dead letter reason for the `err_id` of a failed run; others are execution errors.
 _REASON_OF: Final[Mapping[str, DeadLetterReason]] = {
     FlowNotFoundError.entry.err_id: DeadLetterReason.FLOW_NOT_FOUND,
     AttemptsExhaustedError.entry.err_id: DeadLetterReason.MAX_DELIVER_EXCEEDED,
@@ -102,9 +102,9 @@ _REASON_OF: Final[Mapping[str, DeadLetterReason]] = {
 
 
 def dead_letter_reason(snapshot: RunSnapshot, *, execution_errors: bool) -> DeadLetterReason | None:
-    """Return why the end of a run is kept as a dead letter too; None where it is not.
+    """Return the reason of the dead letter for an ended run; None where it gets none.
 
-    Read off the stored snapshot, so that whoever comes after a crash reaches the same answer.
+    Only the stored snapshot counts, so another worker reaches the same answer after a crash.
     """
     if snapshot.status is not RunStatus.FAILED:
         return None
@@ -134,11 +134,11 @@ def ended(snapshot: RunSnapshot, outcome: Outcome, *, now: float) -> RunSnapshot
 
 
 def settled_tasks(snapshot: RunSnapshot) -> RunSnapshot:
-    """Return a terminal snapshot in which no task seems to go on, and which has a result only
-    where it is complete.
+    """Return a terminal snapshot without RUNNING tasks, and without the result of a cancelled run.
 
-    In a cancelled run what never ended is CANCELLED. In a failed one a task that was running
-    has failed with it; what never began stays PENDING, as the engine leaves it.
+    In a cancelled run every unfinished task becomes CANCELLED. In a failed run a RUNNING task
+    becomes FAILED, and a task that never started stays PENDING, as the engine leaves it. Any other
+    snapshot is returned unchanged.
     """
     if snapshot.status is RunStatus.CANCELLED:
         return snapshot.model_copy(

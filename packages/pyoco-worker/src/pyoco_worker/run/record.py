@@ -1,4 +1,4 @@
-"""The record of one claimed run: every write a compare-and-set that carries the attempt."""
+"""The record of one claimed run, which only the worker that owns the attempt may write."""
 
 import logging
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from pyoco_protocol.problems import (
     SnapshotTooLargeError,
     SnapshotUnreadableError,
 )
-from pyoco_protocol.runs.lifecycle import RunStatus, merge
+from pyoco_protocol.runs.lifecycle import RunStatus, next_record
 from pyoco_protocol.runs.snapshot import RunSnapshot
 from pyoco_worker.identity import Identity
 from pyoco_worker.run.outcome import settled_tasks
@@ -24,20 +24,20 @@ from pyoco_worker.run.snapshot_size import fitted
 _log = logging.getLogger(__name__)
 
 _RETRY_SEC: Final = 0.5
-# The broker's word for a message above its limit, or above the bucket's.
+# The broker's error code for a message above its own limit or that of the bucket.
 _TOO_LARGE: Final = 10054
-# What a snapshot without anything of the flow's own takes.
+# Size of a snapshot without any data of the flow.
 _LEAST_BYTES: Final = 2048
 
 Change = Callable[[RunSnapshot], RunSnapshot]
 
 
 class FencedError(Exception):
-    """The run is no longer ours: stop its child, and say nothing on the queue."""
+    """This worker no longer owns the run: stop its child, and send nothing to the queue."""
 
 
 class RunRecord:
-    """What we know to be stored of a run that we own, and the one way to change it."""
+    """The last known record of a run that this worker owns, and the only way to write it."""
 
     def __init__(
         self,
@@ -47,7 +47,6 @@ class RunRecord:
         me: Identity,
         *,
         max_bytes: int,
-        retention_sec: int,
     ) -> None:
         self._broker = broker
         self._store = store
@@ -55,18 +54,17 @@ class RunRecord:
         self._me = me
         self._attempt = stored.snapshot.attempt
         self._max_bytes = max_bytes
-        self._retention_sec = retention_sec
         self._lock = anyio.Lock()
         self._on_cancel: Callable[[], object] | None = None
 
     @property
     def snapshot(self) -> RunSnapshot:
-        """The snapshot as it was last seen in the store."""
+        """The snapshot as it was last read or written."""
         return self._stored.snapshot
 
     @property
     def attempt(self) -> int:
-        """Our epoch: whoever carries a higher one has taken the run from us."""
+        """The attempt of this claim: a record with a higher one belongs to another claim."""
         return self._attempt
 
     @property
@@ -75,38 +73,37 @@ class RunRecord:
         return self._stored.snapshot.is_cancel_requested
 
     def when_cancelled(self, call: Callable[[], object]) -> None:
-        """Have `call` called once, as soon as a cancel is seen in the record."""
+        """Call `call` once, as soon as the record is known to have a cancel."""
         self._on_cancel = call
         self._look()
 
     async def write(self, change: Change) -> RunSnapshot:
-        """Store `change` of the latest snapshot; return what stands then.
+        """Store `change` of the latest snapshot; return the snapshot after that.
 
-        Answers only when the store has: an outage is waited for, for as long as it takes.
-        Raises FencedError where the run is someone else's by now.
+        Waits for the broker's answer, through an outage of any length. Raises FencedError where
+        this worker no longer owns the run.
         """
         async with self._lock:
             while True:
                 latest = self._stored
                 if latest.snapshot.status.is_terminal:
                     return latest.snapshot
-                merged = merge(latest.snapshot, change(latest.snapshot))
-                proposed = self._fitted(settled_tasks(merged))
-                ttl = self._retention_sec if proposed.status.is_terminal else 0
+                # The store applies the lifecycle to each write. It is applied here first, because
+                # the tasks and the size of the snapshot depend on the resulting status.
+                permitted = next_record(latest.snapshot, change(latest.snapshot))
+                proposed = self._fitted(settled_tasks(permitted))
                 try:
-                    revision = await self._store.replace(
-                        proposed, latest.revision, ttl_sec=ttl or None
-                    )
+                    self._stored = await self._store.replace(latest, proposed)
                 except (ConflictError, BrokerUnavailableError, RefusedError) as error:
                     if not self._tightened(error, proposed):
                         await self._read_again(error)
                     continue
-                self._stored = StoredRun(proposed, revision)
-                return proposed
+                return self._stored.snapshot
 
     async def _read_again(self, error: Exception) -> None:
         if not isinstance(error, ConflictError):
-            # Unknown, or refused for now (no space, no leader): the answer is in the store.
+            # The outcome is unknown, or the write was refused for now (no space, no leader). The
+            # stored record shows which.
             _log.warning(
                 "run snapshot not stored yet",
                 extra={"run_id": self.snapshot.run_id, "reason": str(error)},
@@ -120,14 +117,14 @@ class RunRecord:
                 await self._broker.wait_until_up()
                 continue
             except SnapshotUnreadableError as unreadable:
-                # Someone wrote over it: it is theirs, and costs nobody but this run.
+                # Another program overwrote the record. Only this run is affected.
                 _log.error("run record destroyed", extra=error_fields(unreadable))
                 raise FencedError(self.snapshot.run_id) from unreadable
             self._accept(stored)
             return
 
     def _tightened(self, error: Exception, proposed: RunSnapshot) -> bool:
-        """Fit to less where the broker takes no message of this size; False for anything else."""
+        """Lower the size limit where the broker refused the size; return False for other errors."""
         if not isinstance(error, RefusedError) or error.err_code != _TOO_LARGE:
             return False
         size = len(proposed.to_bytes())
@@ -137,7 +134,7 @@ class RunRecord:
         return True
 
     def _accept(self, stored: StoredRun | None) -> None:
-        # Gone, or another's: whatever we were about to say is no longer asked for.
+        # The record was deleted or belongs to another claim, so this write must not be repeated.
         if stored is None or not self._me.owns(stored.snapshot, self._attempt):
             raise FencedError(self.snapshot.run_id)
         self._stored = stored
@@ -162,7 +159,7 @@ class RunRecord:
             if len(least.to_bytes()) > self._max_bytes:
                 least = least.model_copy(update={"params": {}, "error": None})
             if not proposed.status.is_terminal:
-                # Say less now; at the end the run fails for it.
+                # Store less now; the end of the run fails with this error.
                 return least
             cancelled = proposed.status is RunStatus.CANCELLED
             return least.model_copy(

@@ -1,4 +1,4 @@
-"""What follows the end of a run: its dead letter where one is due, then the job goes."""
+"""Settles a job after the end of its run: publishes the dead letter, then removes the job."""
 
 import logging
 import time
@@ -22,19 +22,19 @@ _ACK_TRIES: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Settler:
-    """Lets go of jobs, in an order that loses nothing: the letter is stored before the job goes."""
+    """Settles jobs. The dead letter is stored before the job is removed, so neither is lost."""
 
-    box: DeadLetterWriter
+    dead_letters: DeadLetterWriter
     me: Identity
     letters_for_execution_errors: bool
 
     async def settle(self, snapshot: RunSnapshot, delivery: Delivery) -> None:
-        """Do what follows the stored end of a run. Repeating it is harmless."""
+        """Publish the dead letter of an ended run, if any, then ack. Repeating is harmless."""
         reason = dead_letter_reason(snapshot, execution_errors=self.letters_for_execution_errors)
         if reason is not None:
-            await self.box.put(
+            await self.dead_letters.put(
                 DeadLetter(
-                    # The end's own time, so that a repeat is the same letter.
+                    # The time of the end, so that a repeat is the same letter.
                     timestamp=snapshot.end_time or time.time(),
                     reason=reason,
                     error=snapshot.error,
@@ -55,7 +55,7 @@ class Settler:
         await self._acked(delivery, snapshot.run_id)
         reached(Failpoint.JOB_ACKED)
 
-    async def dead_letter(
+    async def publish_dead_letter(
         self,
         reason: DeadLetterReason,
         error: str,
@@ -67,8 +67,8 @@ class Settler:
         run_id: str | None = None,
         tenant_id: str | None = None,
     ) -> None:
-        """Keep a job that has no run to tell of it."""
-        await self.box.put(
+        """Publish the dead letter of a job without a readable run."""
+        await self.dead_letters.put(
             DeadLetter(
                 timestamp=time.time(),
                 reason=reason,
@@ -87,11 +87,11 @@ class Settler:
         )
 
     async def drop(self, delivery: Delivery, why: str) -> None:
-        """Remove a job that nobody can ever do."""
+        """Remove a job that can never be executed."""
         try:
             await delivery.term(why)
         except BrokerUnavailableError as error:
-            _log.warning("job not dropped yet, it will come again", extra={"reason": str(error)})
+            _log.warning("job not dropped, it will be redelivered", extra={"reason": str(error)})
 
     async def _acked(self, delivery: Delivery, run_id: str) -> None:
         reason = ""
@@ -102,7 +102,8 @@ class Settler:
                 reason = str(error)
                 continue
             return
-        # It is handed out again after AckWait; whoever gets it finds the run over and acks.
+        # It is redelivered after AckWait. The next worker finds that the run has ended, and acks.
         _log.warning(
-            "job not acked, it will come again", extra={"run_id": run_id, "reason": reason}
+            "job not acked, it will be redelivered",
+            extra={"run_id": run_id, "reason": reason},
         )

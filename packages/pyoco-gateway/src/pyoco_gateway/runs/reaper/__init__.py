@@ -1,1 +1,1 @@
-"""Finishes cancelled runs and requeues runs whose worker is gone."""
+"""Finishes cancelled runs and queues the runs of lost workers again."""

@@ -1,4 +1,4 @@
-"""Looks again and again for runs that nobody takes care of, and acts by compare-and-set."""
+"""Finishes cancels, queues lost jobs again, and hands over the runs of lost workers."""
 
 import logging
 import time
@@ -34,29 +34,28 @@ _log = logging.getLogger(__name__)
 
 _STEP_SEC: Final = 0.25
 _RETRY_SEC: Final = 2.0
-# A pause that took this long was none: the process was frozen, and heard nobody meanwhile.
+# A pause of one step that took this long means the process was frozen and received no changes.
 _FROZEN_SEC: Final = 2.0
-# Of each act in one step, so that a great many of one kind leave room for the others: a cancel
-# has a bound to keep.
-_AT_ONCE: Final = 100
+# How many runs one step acts on for each action. The limit keeps many runs due for one action from
+# delaying the others: a cancel must be finished within its bound.
+_MAX_PER_STEP: Final = 100
 
 
 @dataclass(slots=True)
 class Reaper:
-    """Many gateways may reap side by side: whoever comes second finds that it is done."""
+    """Acts on the runs that are due. Several gateways may reap at once: the first write wins."""
 
     broker: Broker
     store: RunStore
     queue: JobQueue
     runs: TrackedRuns
-    patience: ReaperTimeouts
-    retention_sec: int
+    timeouts: ReaperTimeouts
     jobs: RunJobs
     # Whether this gateway knows that the job of a run is in the queue.
     is_confirmed: Callable[[RunSnapshot], bool]
     on_queued: Callable[[str], None] = lambda _: None
     clock: Callable[[], float] = time.time
-    acts: Counter[ReaperAction] = field(default_factory=Counter)
+    action_counts: Counter[ReaperAction] = field(default_factory=Counter)
 
     async def run(self) -> None:
         """Reap until cancelled."""
@@ -64,7 +63,7 @@ class Reaper:
         while True:
             before = time.monotonic()
             await anyio.sleep(_STEP_SEC)
-            # The watch says so too, but it may come to it only after this step.
+            # The watch reports this too, but perhaps only after this step.
             if time.monotonic() - before > _FROZEN_SEC or self.broker.connections != connection:
                 connection = self.broker.connections
                 self.runs.on_resumed()
@@ -72,55 +71,55 @@ class Reaper:
                 await self._step()
 
     async def _step(self) -> None:
-        for act in ReaperAction:
-            for sight in islice(self.runs.take_due(act), _AT_ONCE):
-                await self._try(sight, act)
+        for action in ReaperAction:
+            for run in islice(self.runs.take_due(action), _MAX_PER_STEP):
+                await self._try(run, action)
 
-    async def _try(self, sight: TrackedRun, act: ReaperAction) -> None:
+    async def _try(self, run: TrackedRun, action: ReaperAction) -> None:
+        fields = {"run_id": run.run_id, "act": action}
         try:
-            if await self._do(sight, act):
-                self.acts[act] += 1
+            if await self._do(run, action):
+                self.action_counts[action] += 1
         except ConflictError:
-            # It moved: what is seen next decides.
+            # The record has changed: the watch reports the change, and the run is judged anew.
             return
         except (BrokerUnavailableError, RefusedError, SnapshotUnreadableError) as error:
-            extra = {"run_id": sight.run_id, "act": act, "reason": str(error)}
-            _log.warning("run not reaped yet", extra=extra)
-            self.runs.again_later(sight, act, _RETRY_SEC)
+            _log.warning("run not reaped yet", extra={**fields, "reason": str(error)})
+            self.runs.again_later(run, action, _RETRY_SEC)
         except WorkflowTextGoneError as error:
-            # The job it has, if it has one, carries the text, and the queue gives it out again by
-            # itself. So the run is not failed for it; whoever knows better can cancel it.
-            fields = {**error_fields(error), "run_id": sight.run_id, "act": act}
-            _log.warning("run cannot be queued again: its workflow is gone", extra=fields)
+            # The job of the run, if there is one, carries the text and is delivered again by the
+            # queue. So the run is not failed here; a caller can still cancel it.
+            extra = {**error_fields(error), **fields}
+            _log.warning("run cannot be queued again: its workflow is gone", extra=extra)
         except JobSignatureError as error:
-            # Whoever wrote it may write records, and must not get anything run by that.
-            fields = {**error_fields(error), "run_id": sight.run_id, "act": act}
-            _log.error("run is not queued again: no gateway has taken it in so", extra=fields)
+            # A program that can write run records must not get its own jobs executed by that.
+            extra = {**error_fields(error), **fields}
+            _log.error("run not queued again: its record was not sealed by a gateway", extra=extra)
         except ValidationError as error:
-            # Not ours: no gateway of ours takes in what does not make a job.
-            extra = {"run_id": sight.run_id, "act": act, "reason": f"{error.error_count()} faults"}
-            _log.warning("run cannot be reaped: its record does not make a job", extra=extra)
+            # Another program wrote this record: a gateway accepts only runs that make a valid job.
+            extra = {**fields, "reason": f"{error.error_count()} faults"}
+            _log.warning("run cannot be reaped: its record makes no valid job", extra=extra)
 
-    async def _do(self, sight: TrackedRun, act: ReaperAction) -> bool:
-        stored = await self.store.read(sight.run_id)
-        if stored is None or stored.revision != sight.revision:
+    async def _do(self, run: TrackedRun, action: ReaperAction) -> bool:
+        stored = await self.store.read(run.run_id)
+        if stored is None or stored.revision != run.revision:
             return False
-        match act:
+        match action:
             case ReaperAction.FINISH_CANCELLED:
-                return await self._finish_cancelled(sight, stored)
+                return await self._finish_cancelled(run, stored)
             case ReaperAction.QUEUE_AGAIN:
                 return await self._queue_again(stored)
             case ReaperAction.HAND_OVER:
                 return await self._hand_over(stored)
 
-    async def _finish_cancelled(self, sight: TrackedRun, stored: StoredRun) -> bool:
+    async def _finish_cancelled(self, tracked: TrackedRun, stored: StoredRun) -> bool:
         run = cancelled(stored.snapshot, now=self.clock())
-        await self.store.replace(run, stored.revision, ttl_sec=self.retention_sec or None)
+        await self.store.replace(stored, run)
         extra: dict[str, object] = {"run_id": run.run_id, "worker_id": run.worker_id}
-        if sight.is_owned:
-            failure = CancelTimeoutError(run.run_id, self.patience.cancel_grace)
+        if tracked.is_owned:
+            failure = CancelTimeoutError(run.run_id, self.timeouts.cancel_grace)
             extra |= error_fields(failure)
-        _log.warning("cancelled run ended in its worker's place", extra=extra)
+        _log.warning("cancelled run ended by the reaper", extra=extra)
         return True
 
     async def _queue_again(self, stored: StoredRun) -> bool:
@@ -130,17 +129,17 @@ class Reaper:
         job = await self.jobs.make(run)
         await self.queue.publish(job_message_id(run), job.tag, job.to_bytes())
         self.on_queued(run.run_id)
-        # After the publish: a crash in between publishes once more, which is harmless; the other
-        # way round it would leave a run that nobody ever queues.
-        now = self.clock()
-        await self.store.replace(run.model_copy(update={"queued_again_at": now}), stored.revision)
+        # After the publish: a crash in between publishes once more, which is harmless. In the other
+        # order a crash would leave a run that is never queued.
+        queued_again = run.model_copy(update={"queued_again_at": self.clock()})
+        await self.store.replace(stored, queued_again)
         _log.warning("run queued again: its job was never confirmed", extra={"run_id": run.run_id})
         return True
 
     async def _hand_over(self, stored: StoredRun) -> bool:
         run = stored.snapshot
         job = (await self.jobs.make(run)).model_copy(update={"still_at_revision": stored.revision})
-        # One such job for each time a run stands still, however many gateways see it.
+        # The message id lets all gateways together publish one such job for each revision.
         await self.queue.publish(f"{run.run_id}:{stored.revision}", job.tag, job.to_bytes())
         extra = {"run_id": run.run_id, "worker_id": run.worker_id, "attempt": run.attempt}
         _log.warning("run handed over: its worker is silent", extra=extra)

@@ -1,4 +1,4 @@
-"""Brings jobs to their end that the queue has stopped handing out."""
+"""Ends the runs of parked jobs: jobs that their consumer does not deliver any more."""
 
 import logging
 import time
@@ -40,21 +40,20 @@ _STEP_SEC: Final = 0.5
 
 @dataclass(slots=True)
 class ParkedJobReaper:
-    """Fails the runs of parked jobs, keeps a dead letter of each, and clears the stream."""
+    """Fails the run of each parked job, publishes a dead letter, and removes the job."""
 
     broker: Broker
     store: RunStore
-    box: DeadLetterWriter
+    dead_letters: DeadLetterWriter
     names: Names
-    retention_sec: int
-    # How often to look for what was parked while no gateway was there to hear of it.
+    # How often to look for jobs that were parked while no gateway received the advisories.
     sweep_sec: float = 30.0
     clock: Callable[[], float] = time.time
-    buried: int = 0
+    removed_jobs: int = 0
     _heard: deque[int] = field(default_factory=deque)
 
     async def run(self) -> None:
-        """Listen and look until cancelled."""
+        """Listen for advisories and look for parked jobs until cancelled."""
         connection = 0
         next_sweep = 0.0
         while True:
@@ -65,26 +64,26 @@ class ParkedJobReaper:
                             self.broker, self.names.work_stream, self._heard.append
                         )
                     if connection != self.broker.connections:
-                        # Advisories are not stored: what was said in an outage is looked up.
+                        # Advisories are not stored, so look for jobs parked during an outage.
                         connection = self.broker.connections
                         next_sweep = 0.0
-                    await self._bury_what_was_heard()
+                    await self._remove_heard()
                     if time.monotonic() >= next_sweep:
                         next_sweep = time.monotonic() + self.sweep_sec
                         async for job in find_parked_jobs(self.broker, self.names.work_stream):
-                            await self._bury(job)
+                            await self._remove(job)
                 except (BrokerUnavailableError, RefusedError) as error:
-                    _log.info("parked jobs not looked at now", extra={"reason": str(error)})
+                    _log.info("parked jobs not checked", extra={"reason": str(error)})
             await anyio.sleep(_STEP_SEC)
 
-    async def _bury_what_was_heard(self) -> None:
+    async def _remove_heard(self) -> None:
         while self._heard:
             job = await read_job(self.broker, self.names.work_stream, self._heard[0])
             if job is not None:
-                await self._bury(job)
+                await self._remove(job)
             self._heard.popleft()
 
-    async def _bury(self, parked: ParkedJob) -> None:
+    async def _remove(self, parked: ParkedJob) -> None:
         job, run = None, None
         try:
             job = RunJob.from_bytes(parked.data)
@@ -92,23 +91,24 @@ class ParkedJobReaper:
         except (InvalidJobError, SnapshotUnreadableError) as error:
             _log.warning("parked job has no run", extra={"reason": str(error)})
         if run is None or run.status is RunStatus.FAILED:
-            await self.box.put(self._letter(parked, job, run), parked.stream_seq)
+            await self.dead_letters.put(self._letter(parked, job, run), parked.stream_seq)
         await remove_job(self.broker, self.names.work_stream, parked.stream_seq)
-        self.buried += 1
+        self.removed_jobs += 1
         extra = {"stream_seq": parked.stream_seq, "run_id": job.run_id if job else None}
-        _log.warning("parked job taken out of the queue", extra=extra)
+        _log.warning("parked job removed from the queue", extra=extra)
 
     async def _end_run(self, job: RunJob, stream_seq: int) -> RunSnapshot | None:
-        """Return the run as it stands when nobody waits for this job any more."""
+        """Return the run after it was failed, or unchanged where this job does not decide it."""
 
         def decide(stored: StoredRun) -> RunSnapshot | None:
             run = stored.snapshot
             runs_by_another_job = run.job_seq is not None and run.job_seq != stream_seq
-            if run.status.is_terminal or runs_by_another_job or run.is_cancel_requested:
+            # A cancelled run is left to its worker and the reaper, which grant it the grace period.
+            if runs_by_another_job or run.is_cancel_requested:
                 return None
             return given_up(run, now=self.clock())
 
-        stored = await self.store.change(job.run_id, decide, retention_sec=self.retention_sec)
+        stored = await self.store.change(job.run_id, decide)
         return stored.snapshot if stored is not None else None
 
     def _letter(self, parked: ParkedJob, job: RunJob | None, run: RunSnapshot | None) -> DeadLetter:

@@ -1,4 +1,4 @@
-"""What is to be done about a run that is not over, and when. No clock, no broker, no doing."""
+"""Decides when the reaper acts on a run that has not ended, and how. Pure: no clock, no broker."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -8,7 +8,7 @@ from pyoco_protocol.runs.lifecycle import RunStatus
 
 
 class ReaperAction(StrEnum):
-    """What the reaper can do; each is a compare-and-set or a message that repeats harmlessly."""
+    """The actions of the reaper: each is a compare-and-set or a message that repeats harmlessly."""
 
     FINISH_CANCELLED = "finish_cancelled"
     QUEUE_AGAIN = "queue_again"
@@ -17,26 +17,26 @@ class ReaperAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReaperTimeouts:
-    """How long to wait before doing what; all in seconds."""
+    """How long the reaper waits before each action; all in seconds."""
 
     cancel_grace: float
     heartbeat: float
     unconfirmed: float = 30.0
-    # A worker enforces the grace itself; only one that cannot is overtaken.
+    # A live worker enforces the grace itself; the reaper acts only where the worker did not.
     cancel_slack: float = 2.0
-    # The gateway that took the cancel is about to end the run itself.
+    # The gateway that recorded the cancel ends an unclaimed run itself, usually at once.
     unowned_cancel: float = 1.0
     silent_heartbeats: int = 10
 
     @property
     def silence(self) -> float:
-        """After how long an owner that does not move its run counts as gone."""
+        """How long the record of a run may stay unchanged before its worker counts as lost."""
         return self.silent_heartbeats * self.heartbeat
 
 
 @dataclass(frozen=True, slots=True)
 class TrackedRun:
-    """A run as it was last seen, with times on our own monotonic clock."""
+    """A run as last reported by the watch; times are on this gateway's monotonic clock."""
 
     run_id: str
     revision: int
@@ -44,53 +44,56 @@ class TrackedRun:
     is_owned: bool
     is_queued_again: bool
     first_seen: float
-    # Since when its record has not moved.
+    # When its record last changed.
     still_since: float
     cancel_seen: float | None
 
 
-def sighted(
-    before: TrackedRun | None, snapshot: RunOutline, revision: int, now: float
+def tracked(
+    before: TrackedRun | None, outline: RunOutline, revision: int, now: float
 ) -> TrackedRun | None:
-    """Return how the run is seen now; None for one that is over."""
-    if snapshot.status.is_terminal:
+    """Return the run after a change of its record; None for a run that has ended."""
+    if outline.status.is_terminal:
         return None
     cancel_seen = before.cancel_seen if before is not None else None
-    if cancel_seen is None and snapshot.is_cancel_requested:
+    if cancel_seen is None and outline.is_cancel_requested:
         cancel_seen = now
     return TrackedRun(
-        run_id=snapshot.run_id,
+        run_id=outline.run_id,
         revision=revision,
-        status=snapshot.status,
-        is_owned=snapshot.instance_id is not None or snapshot.worker_id is not None,
-        is_queued_again=snapshot.queued_again_at is not None,
+        status=outline.status,
+        is_owned=outline.instance_id is not None or outline.worker_id is not None,
+        is_queued_again=outline.queued_again_at is not None,
         first_seen=now if before is None else before.first_seen,
         still_since=now,
         cancel_seen=cancel_seen,
     )
 
 
-def not_blamed_for_silence(sight: TrackedRun, since: float) -> TrackedRun:
-    """Return the sight after a time in which we could not hear: its silence starts anew."""
-    return replace(sight, still_since=max(sight.still_since, since))
+def with_silence_restarted(run: TrackedRun, since: float) -> TrackedRun:
+    """Return the run with its silence measured from `since` at the earliest.
+
+    Used after a time in which this gateway received no changes.
+    """
+    return replace(run, still_since=max(run.still_since, since))
 
 
-def due(sight: TrackedRun, patience: ReaperTimeouts) -> tuple[float, ReaperAction] | None:
-    """Return when something is to be done about a run if it does not move, and what."""
-    match sight.status:
+def due(run: TrackedRun, timeouts: ReaperTimeouts) -> tuple[float, ReaperAction] | None:
+    """Return the next action for a run and its time, if its record does not change before."""
+    match run.status:
         case RunStatus.CANCELLING:
-            return _cancel_deadline(sight, patience), ReaperAction.FINISH_CANCELLED
-        case RunStatus.PENDING if not sight.is_queued_again:
-            return sight.first_seen + patience.unconfirmed, ReaperAction.QUEUE_AGAIN
+            return _cancel_deadline(run, timeouts), ReaperAction.FINISH_CANCELLED
+        case RunStatus.PENDING if not run.is_queued_again:
+            return run.first_seen + timeouts.unconfirmed, ReaperAction.QUEUE_AGAIN
         case RunStatus.RUNNING:
-            return sight.still_since + patience.silence, ReaperAction.HAND_OVER
+            return run.still_since + timeouts.silence, ReaperAction.HAND_OVER
     return None
 
 
-def _cancel_deadline(sight: TrackedRun, patience: ReaperTimeouts) -> float:
-    seen = sight.still_since if sight.cancel_seen is None else sight.cancel_seen
-    if not sight.is_owned:
-        return seen + patience.unowned_cancel
-    enforced = seen + patience.cancel_grace + patience.cancel_slack
-    # Gone before its grace is over: nobody is left to use it.
-    return min(enforced, sight.still_since + patience.silence)
+def _cancel_deadline(run: TrackedRun, timeouts: ReaperTimeouts) -> float:
+    seen = run.still_since if run.cancel_seen is None else run.cancel_seen
+    if not run.is_owned:
+        return seen + timeouts.unowned_cancel
+    enforced = seen + timeouts.cancel_grace + timeouts.cancel_slack
+    # The worker is lost before the grace has passed, so nothing needs the rest of the grace.
+    return min(enforced, run.still_since + timeouts.silence)

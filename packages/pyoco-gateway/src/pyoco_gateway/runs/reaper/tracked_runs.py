@@ -1,4 +1,4 @@
-"""All runs that are not over, as the watch tells of them, and which of them is due next."""
+"""Tracks all runs that have not ended, and which of them the reaper must act on next."""
 
 import heapq
 import time
@@ -10,74 +10,74 @@ from pyoco_gateway.runs.reaper.rules import (
     ReaperTimeouts,
     TrackedRun,
     due,
-    not_blamed_for_silence,
-    sighted,
+    tracked,
+    with_silence_restarted,
 )
 
 
 class TrackedRuns:
-    """Follows the runs bucket; costs nothing for a run that is over."""
+    """Follows the runs bucket; keeps nothing of a run that has ended."""
 
     def __init__(
-        self, patience: ReaperTimeouts, clock: Callable[[], float] = time.monotonic
+        self, timeouts: ReaperTimeouts, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._patience = patience
+        self._timeouts = timeouts
         self._clock = clock
-        self._sights: dict[str, TrackedRun] = {}
-        # One for each act, so that many runs that wait for one do not hold up those that wait for
-        # another. Entries are never taken out; one that no longer fits its run is passed over.
+        self._runs: dict[str, TrackedRun] = {}
+        # One queue for each action, so that many runs due for one action do not delay another
+        # action. An entry is never removed; one with an old revision of its run is skipped.
         self._queues: dict[ReaperAction, list[tuple[float, str, int]]] = {
-            act: [] for act in ReaperAction
+            action: [] for action in ReaperAction
         }
 
     def __len__(self) -> int:
-        return len(self._sights)
+        return len(self._runs)
 
     def on_change(self, change: RunChange) -> None:
-        """Take note of a change."""
-        before = self._sights.pop(change.run_id, None)
+        """Track the changed run, or forget it if it has ended or was deleted."""
+        before = self._runs.pop(change.run_id, None)
         if change.outline is None:
             return
-        sight = sighted(before, change.outline, change.revision, self._clock())
-        if sight is not None:
-            self._keep(sight)
+        run = tracked(before, change.outline, change.revision, self._clock())
+        if run is not None:
+            self._keep(run)
 
     def on_reset(self) -> None:
-        """Forget all runs: the bucket is another one."""
-        self._sights.clear()
-        self._forget_dues()
+        """Forget all runs: the bucket was replaced by another one."""
+        self._runs.clear()
+        self._clear_queues()
 
     def on_resumed(self) -> None:
-        """Start the silence of all runs anew: we did not listen, they may have spoken."""
+        """Restart the silence of all runs: their changes may have been missed."""
         now = self._clock()
-        self._forget_dues()
-        for sight in list(self._sights.values()):
-            self._keep(not_blamed_for_silence(sight, now))
+        self._clear_queues()
+        for run in list(self._runs.values()):
+            self._keep(with_silence_restarted(run, now))
 
     def on_caught_up(self) -> None:
-        """Nothing to do: runs are judged by what is known of each."""
+        """Do nothing: each run is judged by its own record."""
 
-    def take_due(self, act: ReaperAction) -> Iterator[TrackedRun]:
-        """Yield the runs for which it is time to `act`; each once, until it moves."""
+    def take_due(self, action: ReaperAction) -> Iterator[TrackedRun]:
+        """Yield the runs that are due for `action`; each once, until its record changes."""
         now = self._clock()
-        queue = self._queues[act]
+        queue = self._queues[action]
         while queue and queue[0][0] <= now:
             _, run_id, revision = heapq.heappop(queue)
-            sight = self._sights.get(run_id)
-            if sight is not None and sight.revision == revision:
-                yield sight
+            run = self._runs.get(run_id)
+            if run is not None and run.revision == revision:
+                yield run
 
-    def again_later(self, sight: TrackedRun, act: ReaperAction, delay: float) -> None:
-        """Have a run come up again about which nothing could be done now."""
-        entry = (self._clock() + delay, sight.run_id, sight.revision)
-        heapq.heappush(self._queues[act], entry)
+    def again_later(self, run: TrackedRun, action: ReaperAction, delay: float) -> None:
+        """Make a run due again after `delay`, because the action failed now."""
+        entry = (self._clock() + delay, run.run_id, run.revision)
+        heapq.heappush(self._queues[action], entry)
 
-    def _keep(self, sight: TrackedRun) -> None:
-        self._sights[sight.run_id] = sight
-        if (next_due := due(sight, self._patience)) is not None:
-            at, act = next_due
-            heapq.heappush(self._queues[act], (at, sight.run_id, sight.revision))
+    def _keep(self, run: TrackedRun) -> None:
+        self._runs[run.run_id] = run
+        if (next_due := due(run, self._timeouts)) is not None:
+            at, action = next_due
+            heapq.heappush(self._queues[action], (at, run.run_id, run.revision))
 
-    def _forget_dues(self) -> None:
+    def _clear_queues(self) -> None:
         for queue in self._queues.values():
             queue.clear()
