@@ -175,9 +175,9 @@ def test_what_is_no_letter_is_known_as_such(index: DeadLetterIndex) -> None:
 async def test_a_letter_that_is_on_its_way_is_waited_for(index: DeadLetterIndex) -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_tell, index)
-        assert await index.hear_of(2, timeout_sec=10)
+        assert await index.wait_for(2, timeout_sec=10)
     # One that never comes is not waited for any longer than that.
-    assert not await index.hear_of(3, timeout_sec=0.01)
+    assert not await index.wait_for(3, timeout_sec=0.01)
 
 
 async def _tell(index: DeadLetterIndex) -> None:
@@ -190,4 +190,4 @@ def test_another_stream_begins_with_nothing(index: DeadLetterIndex) -> None:
     index.on_entry(entry(7))
     index.on_reset()
     assert len(index) == 0
-    assert not index.has_heard_of(1)
+    assert not index.has_seen(1)

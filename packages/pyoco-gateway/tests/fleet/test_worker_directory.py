@@ -53,7 +53,7 @@ class Desk:
     def passes(self, seconds: float) -> None:
         self.mono += seconds
         self.wall += seconds
-        self.directory.judge()
+        self.directory.mark_lost()
 
     def states(self) -> dict[str, str]:
         return {each.worker_id: each.state.value for each in self.directory.views()}
@@ -147,7 +147,7 @@ def test_nobody_is_blamed_for_silence_that_nobody_could_hear(desk: Desk) -> None
     desk.mono += 300
     desk.wall += 300
     desk.directory.on_resumed()
-    desk.directory.judge()
+    desk.directory.mark_lost()
     assert desk.states() == {"here": "IDLE", "gone": "DISCONNECTED"}
     # What was written just before the outage and is told only now.
     desk.tell("untold", written_at=desk.wall - 300, last_seen_at=desk.wall - 300)
@@ -247,11 +247,11 @@ def test_the_worker_of_a_run_is_alive_in_the_life_in_which_it_took_it(
     desk: Desk, of_worker: str, of_run: str | None, alive: bool
 ) -> None:
     desk.tell(instance_id=of_worker)
-    (sighting,) = desk.directory.sightings()
+    (sighting,) = desk.directory.observed()
     run = snapshot(worker_id="w1", instance_id=of_run)
     assert is_worker_of(sighting, run) is alive
     desk.passes(TIMEOUT + 1)
-    (sighting,) = desk.directory.sightings()
+    (sighting,) = desk.directory.observed()
     assert is_worker_of(sighting, run) is False
 
 

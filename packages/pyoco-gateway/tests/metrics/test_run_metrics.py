@@ -6,9 +6,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from pyoco_gateway.access.caller import Caller
-from pyoco_gateway.metrics.bounded_labels import BoundedLabels
+from pyoco_gateway.metrics.labels import BoundedLabels, visible_samples
 from pyoco_gateway.metrics.run_metrics import RunMetrics
-from pyoco_gateway.metrics.tenants import seen_by
 from pyoco_gateway.runs.feed import RunChange
 from pyoco_gateway.runs.outline import RunOutline
 from pyoco_testkit.builders import NOW
@@ -160,7 +159,7 @@ def test_a_tenant_sees_its_own_numbers_and_anybody_the_sum(feed: Feed) -> None:
 
     def seen(tenant_id: str | None) -> dict[str, float]:
         caller = Caller(tenant_id, None, frozenset())
-        shown = seen_by(caller, samples)
+        shown = visible_samples(caller, samples)
         assert all(sample.labels.keys() == {"flow", "tag"} for sample in shown)
         return {sample.labels["flow"]: sample.value for sample in shown}
 

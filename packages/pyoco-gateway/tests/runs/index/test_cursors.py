@@ -69,7 +69,7 @@ def test_a_forgery_of_the_right_form_is_refused(payload: object) -> None:
 
 def test_a_cursor_into_a_bucket_that_was_made_anew_says_to_start_anew() -> None:
     text = OURS.write(ChangesCursor(5, 0.0, 5), FILTERS)
-    with pytest.raises(CursorError, match="start anew"):
+    with pytest.raises(CursorError, match="start again"):
         Cursors(STREAM, "2026-11-17T12:00:01Z").read(text, FILTERS)
 
 

@@ -80,7 +80,7 @@ def test_a_list_holds_the_latest_of_all_runs_that_match(
         known.record["run_id"] for known in expected[:limit]
     ]
     assert all(item.items() <= world.runs[item["run_id"]].record.items() for item in items)
-    assert (page.paged, page.following) == (False, None)
+    assert (page.paged, page.next_cursor) == (False, None)
 
 
 @given(steps=changes_of_runs, filters=run_filters)
@@ -116,9 +116,9 @@ def test_the_history_shows_each_run_once_whatever_changes_between_pages(
         items, page = world.page(ListQuery(filters, order=Order.CREATED, limit=limit), place)
         assert page.paged
         seen += [(world.runs[item["run_id"]].created, item["run_id"]) for item in items]
-        if page.following is None:
+        if page.next_cursor is None:
             break
-        place = page.following
+        place = page.next_cursor
         if pending:
             do(world, pending.pop(0))
             always &= {known.record["run_id"] for known in world.matching(filters)}
@@ -153,10 +153,10 @@ def test_a_poller_that_follows_its_cursor_ends_with_the_latest_state_of_every_ru
         page += 1
         query = ListQuery(updated_after=updated_after, limit=limit)
         items, found = world.page(query, place)
-        assert found.following is not None
+        assert found.next_cursor is not None
         told += [int(each.position[0]) for each in found.runs]
         view.update({item["run_id"]: item for item in items})
-        place = found.following
+        place = found.next_cursor
         if pending:
             do(world, pending.pop(0))
         elif not items:
@@ -174,7 +174,7 @@ def test_a_poller_that_follows_its_cursor_ends_with_the_latest_state_of_every_ru
     for run_id in RUNS:
         world.beat(run_id)
     assert world.page(ListQuery(updated_after=updated_after), place)[1] == Page(
-        [], paged=True, following=place
+        [], paged=True, next_cursor=place
     )
 
 

@@ -14,7 +14,7 @@ from pyoco_gateway.runs.index.run_tenants import RunTenants
 from pyoco_gateway.runs.watch import hub as run_hub
 from pyoco_gateway.runs.watch.events import RunEvents
 from pyoco_gateway.runs.watch.filter import WatchFilter
-from pyoco_gateway.runs.watch.hub import RunHub, WatchedRun, WatchedRuns
+from pyoco_gateway.runs.watch.hub import RunHub, RunListSubscription, WatchedRun
 from pyoco_gateway.streams.wakeup import Wakeup
 from pyoco_protocol.ids import new_run_id
 from pyoco_protocol.jetstream.bucket_watch import Entry
@@ -102,7 +102,7 @@ def states(watched: WatchedRun) -> list[int]:
     return [] if watched.state is None else [watched.state.revision]
 
 
-def taken(watched: WatchedRuns) -> list[tuple[str, int]]:
+def taken(watched: RunListSubscription) -> list[tuple[str, int]]:
     found = []
     while (news := watched.take()) is not None:
         found.append((news.run_id, news.revision))
@@ -124,7 +124,7 @@ def test_a_watcher_ends_with_the_latest_and_never_goes_back(acts: list[str]) -> 
         nonlocal changed
         with heard.hub.watching(run_id, wakeup) as watched:
             await heard.hub.read(watched)
-            events = RunEvents(watched, wakeup, with_records=False, told=None)
+            events = RunEvents(watched, wakeup, with_records=False, sent=None)
 
             def take() -> None:
                 if (event := events.take()) is not None:
@@ -193,12 +193,12 @@ def test_who_watches_all_ends_with_what_is_wanted_and_was_told_what_no_longer_is
             assert at > last
             shown[told] = last = at
     for run_id, (revision, status) in truth.items():
-        if status is None or wanted.wants_status(status):
+        if status is None or wanted.matches_status(status):
             assert shown[run_id] == revision
         elif run_id in shown:
             # Whatever a client shows of it, it does not show it as one of those it wants.
             last_shown = became[shown[run_id]]
-            assert last_shown is None or not wanted.wants_status(last_shown)
+            assert last_shown is None or not wanted.matches_status(last_shown)
 
 
 def test_only_watchers_of_a_run_are_woken_by_it_and_leave_nothing_behind(
@@ -300,10 +300,10 @@ async def test_after_a_break_each_watched_run_is_read_once_and_until_it_is_known
 def test_a_reader_that_stalls_for_long_is_told_to_read_its_list_anew(
     heard: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_hub, "REMEMBERED", 3)
+    monkeypatch.setattr(run_hub, "MAX_UPDATES", 3)
     with heard.hub.watching_all(WatchFilter(), Wakeup(), after=0) as watched:
         *_, last = [heard.write(new_run_id()) for _ in range(4)]
-        assert (watched.restarted, watched.revision, taken(watched)) == (True, last, [])
+        assert (watched.was_reset, watched.revision, taken(watched)) == (True, last, [])
         newer = heard.write(new_run_id())
         assert [revision for _, revision in taken(watched)] == [newer]
 
@@ -312,8 +312,8 @@ async def test_another_bucket_tells_who_watches_all_to_read_its_list_anew(heard:
     heard.write(new_run_id())
     with heard.hub.watching_all(WatchFilter(), Wakeup(), after=None) as watched:
         heard.feed.on_reset()
-        assert (watched.restarted, watched.revision, taken(watched)) == (True, 0, [])
-        assert not await heard.hub.is_caught_up(within_sec=0.01)
+        assert (watched.was_reset, watched.revision, taken(watched)) == (True, 0, [])
+        assert not await heard.hub.wait_until_caught_up(timeout_sec=0.01)
 
 
 async def test_who_comes_while_the_runs_are_still_read_waits_for_that(heard: Heard) -> None:
@@ -322,7 +322,7 @@ async def test_who_comes_while_the_runs_are_still_read_waits_for_that(heard: Hea
         found: list[bool] = []
 
         async def wait() -> None:
-            found.append(await heard.hub.is_caught_up(within_sec=10))
+            found.append(await heard.hub.wait_until_caught_up(timeout_sec=10))
 
         tasks.start_soon(wait)
         await anyio.wait_all_tasks_blocked()
@@ -337,7 +337,7 @@ def test_what_is_told_to_many_is_made_once(heard: Heard, run_id: str) -> None:
     with heard.hub.watching(run_id, Wakeup()) as watched:
         heard.write(run_id)
         told = [
-            RunEvents(watched, Wakeup(), with_records=with_records, told=None).take()
+            RunEvents(watched, Wakeup(), with_records=with_records, sent=None).take()
             for with_records in (False, False, True, True)
         ]
     assert told[0] is told[1]
@@ -347,9 +347,9 @@ def test_what_is_told_to_many_is_made_once(heard: Heard, run_id: str) -> None:
 
 def test_runs_that_are_over_cost_nothing(heard: Heard, run_id: str) -> None:
     heard.write(run_id, status="RUNNING")
-    assert len(heard.hub._marks) == 1
+    assert len(heard.hub._active) == 1
     heard.write(run_id, status="COMPLETED")
-    assert not heard.hub._marks
+    assert not heard.hub._active
 
 
 def test_a_tenant_hears_of_its_own_runs_also_when_nothing_is_left_of_them(heard: Heard) -> None:

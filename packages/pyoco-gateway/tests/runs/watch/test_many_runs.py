@@ -154,7 +154,7 @@ async def test_who_comes_back_is_told_what_it_has_missed(
 async def test_who_comes_back_too_late_is_told_to_read_its_list_anew(
     gateway: httpx.AsyncClient, store: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_hub, "REMEMBERED", 3)
+    monkeypatch.setattr(run_hub, "MAX_UPDATES", 3)
     first = await stored(store, new_run_id())
     *_, last = [await stored(store, new_run_id()) for _ in range(4)]
     async with watching(gateway, PATH) as stream:
@@ -215,10 +215,10 @@ async def test_what_cannot_be_understood_is_refused_and_named(
 async def test_who_cannot_be_told_of_all_runs_yet_hears_when_to_come_back(
     gateway: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def still_reading(_: run_hub.RunHub, *, within_sec: float) -> bool:
-        return within_sec < 0
+    async def still_reading(_: run_hub.RunHub, *, timeout_sec: float) -> bool:
+        return timeout_sec < 0
 
-    monkeypatch.setattr(run_hub.RunHub, "is_caught_up", still_reading)
+    monkeypatch.setattr(run_hub.RunHub, "wait_until_caught_up", still_reading)
 
     answer = await answer_to(gateway, PATH)
 

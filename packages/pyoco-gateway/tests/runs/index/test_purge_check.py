@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from pyoco_gateway.runs.index import ghost_check
+from pyoco_gateway.runs.index import purge_check
 from pyoco_protocol.jetstream import bucket_watch
 from pyoco_protocol.subjects import Names
 from pyoco_testkit.builders import snapshot
@@ -18,7 +18,7 @@ STREAM = "KV_pyoco_runs"
 
 @pytest.fixture(autouse=True)
 def _often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ghost_check, "_INTERVAL_SEC", 0.1)
+    monkeypatch.setattr(purge_check, "_INTERVAL_SEC", 0.1)
 
 
 async def put(store: Any, count: int) -> list[str]:
