@@ -125,7 +125,9 @@ class ListRuns:
             return
         state = await bucket_state(self._broker.require_up(), self._bucket)
         if state.last_seq < cursor.revision:
-            raise _cursor_error("is ahead of the bucket, which was restored; start without it")
+            raise _cursor_error(
+                "is ahead of the bucket, which was restored; start again without it"
+            )
         raise ListNotReadyError(_RETRY_AFTER_SEC)
 
 

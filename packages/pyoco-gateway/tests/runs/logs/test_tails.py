@@ -1,4 +1,4 @@
-"""Many follow what a run prints; it is read once for all of them."""
+"""The output of a run is read once for all of its followers."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -25,7 +25,7 @@ CHUNKS = 20
 
 
 class CountingStore(OutputStore):
-    """The real stream, and how often it is read."""
+    """The real store, which also counts reads."""
 
     reads = 0
 
@@ -51,7 +51,7 @@ async def put(logs: OutputStore, *numbers: int, run_id: str = RUN) -> None:
 
 
 async def read_all(tail: OutputTail, from_seq: int = 0) -> list[int]:
-    """Return the numbers of the chunks that are there."""
+    """Return the numbers of all chunks from a sequence on."""
     found: list[int] = []
     while (stored := await tail.next(from_seq)) is not None:
         assert stored.chunk is not None
@@ -65,7 +65,7 @@ def change(run_id: str, **fields: object) -> Entry:
     return Entry(key=run_id, revision=1, value=data, written_at=0.0, pending=0)
 
 
-async def test_a_run_is_read_once_however_many_follow_it(logs: CountingStore) -> None:
+async def test_a_run_is_read_once_for_all_followers(logs: CountingStore) -> None:
     tails, received = OutputTails(logs), list[list[int]]()
 
     async def follow() -> None:
@@ -88,12 +88,12 @@ async def test_a_run_is_read_once_however_many_follow_it(logs: CountingStore) ->
                 followers.start_soon(follow)
             await put(logs, *range(CHUNKS))
     assert received == [list(range(CHUNKS))] * 50
-    # One for each chunk, and some that came too early. Not fifty times as many.
+    # One read for each chunk, and some too early ones, but not one for each follower.
     assert logs.reads < 10 * CHUNKS
     assert tails.followed == 0
 
 
-async def test_where_nothing_is_new_nothing_is_read(logs: CountingStore) -> None:
+async def test_without_new_output_nothing_is_read(logs: CountingStore) -> None:
     async with OutputTails(logs).following(RUN) as tail:
         await put(logs, 0)
         assert await read_all(tail) == [0]
@@ -104,44 +104,46 @@ async def test_where_nothing_is_new_nothing_is_read(logs: CountingStore) -> None
         assert logs.reads - before <= 1
 
 
-async def test_one_who_has_fallen_behind_misses_nothing(logs: CountingStore) -> None:
+async def test_a_slow_follower_misses_nothing(logs: CountingStore) -> None:
     async with OutputTails(logs).following(RUN) as tail:
         await put(logs, *range(100))
         assert await read_all(tail) == list(range(100))
         assert await read_all(tail) == list(range(100))
         assert await read_all(tail, 96) == [95, 96, 97, 98, 99]
-        # One that begins later than the first reads no further than there is.
+        # A start beyond the end finds nothing.
         assert await read_all(tail, 1000) == []
 
 
-async def test_one_who_begins_late_does_not_hide_the_beginning(logs: CountingStore) -> None:
+async def test_a_follower_that_starts_late_does_not_affect_others(
+    logs: CountingStore,
+) -> None:
     async with OutputTails(logs).following(RUN) as tail:
         await put(logs, *range(10))
         assert await read_all(tail, 8) == [7, 8, 9]
         assert await read_all(tail) == list(range(10))
 
 
-async def test_the_end_of_a_run_is_told_to_those_who_follow_it(logs: CountingStore) -> None:
+async def test_the_end_of_a_run_ends_its_tail(logs: CountingStore) -> None:
     tails, other = OutputTails(logs), new_run_id()
-    watch = RunFeed([tails])
+    feed = RunFeed([tails])
     async with tails.following(RUN) as tail, tails.following(other) as another:
-        watch.on_entry(change(RUN, status="RUNNING"))
-        watch.on_entry(change(new_run_id(), status="COMPLETED"))
+        feed.on_entry(change(RUN, status="RUNNING"))
+        feed.on_entry(change(new_run_id(), status="COMPLETED"))
         assert [each.has_ended for each in (tail, another)] == [False, False]
         changed = tail.changed
-        watch.on_entry(change(RUN, status="COMPLETED"))
+        feed.on_entry(change(RUN, status="COMPLETED"))
         assert changed.is_set()
         assert [each.has_ended for each in (tail, another)] == [True, False]
-        watch.on_entry(Entry(key=other, revision=2, value=None, written_at=0.0, pending=0))
+        feed.on_entry(Entry(key=other, revision=2, value=None, written_at=0.0, pending=0))
         assert [each.has_ended for each in (tail, another)] == [True, True]
     assert tails.followed == 0
 
 
-async def test_a_new_connection_makes_everybody_poll(logs: CountingStore) -> None:
+async def test_a_new_connection_wakes_the_followers(logs: CountingStore) -> None:
     tails = OutputTails(logs)
     async with tails.following(RUN) as tail:
         assert await read_all(tail) == []
-        # As if the word of it had been lost.
+        # As if the announcement had been lost.
         tail._is_announced = False
         changed, before = tail.changed, logs.reads
         tails.on_resumed()
