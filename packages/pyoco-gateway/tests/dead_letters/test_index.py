@@ -172,7 +172,7 @@ def test_an_invalid_letter_has_the_reason_unreadable(index: DeadLetterIndex) -> 
     assert index.oldest(LetterFilter(reason="unreadable"), after=0, limit=9) == [1, 2, 3, 4]
 
 
-async def test_wait_for_returns_when_the_letter_arrives_or_after_its_timeout(
+async def test_wait_for_ends_with_the_letter_or_its_timeout(
     index: DeadLetterIndex,
 ) -> None:
     async with anyio.create_task_group() as tasks:

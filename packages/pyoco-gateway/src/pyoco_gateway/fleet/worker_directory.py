@@ -83,7 +83,7 @@ class WorkerDirectory:
         self._reads_history = True
 
     def on_resumed(self) -> None:
-        """Restart the silence of all workers, whose heartbeats may have been missed."""
+        """Restart the silence of all workers: their heartbeats may have been missed."""
         self._watch_connection = self._broker.connections
         self._caught_up = False
         self._restart_silence()

@@ -39,7 +39,7 @@ class SubmitWorkflow:
         tag: str | None = None,
         key: str | None = None,
     ) -> Submitted:
-        """Store and queue a run, whose params are the defaults of the file; return it."""
+        """Store, queue and return a run with the defaults of the file as its params."""
         # Validated before the file is parsed, because it is cheap.
         _submission(flow_name, tag, {})
         try:

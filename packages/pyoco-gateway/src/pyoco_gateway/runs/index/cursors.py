@@ -30,7 +30,7 @@ class ChangesCursor:
     """The reader has all changes up to `revision`.
 
     Up to `until`, only runs updated after `updated_after` are listed. Later changes are listed
-    whatever their `updated_at`.
+    regardless of `updated_at`.
     """
 
     revision: int

@@ -50,7 +50,7 @@ class PurgeCheck:
             except BrokerUnavailableError as error:
                 _log.debug("runs not compared with the bucket", extra={"reason": str(error)})
             except RefusedError as error:
-                # Without the bucket there are no runs, whatever the index holds.
+                # Without the bucket there are no runs.
                 if error.is_missing:
                     self._watch.start_over()
 

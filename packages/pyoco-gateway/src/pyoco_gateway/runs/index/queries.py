@@ -1,4 +1,4 @@
-"""SQL queries on the run index, whose cost does not grow with the number of runs."""
+"""SQL queries on the run index. Their cost does not grow with the number of runs."""
 
 # ruff: noqa: S608 - all text put into SQL is from this file; values are passed as parameters
 import heapq

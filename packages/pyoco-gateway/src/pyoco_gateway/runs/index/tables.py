@@ -1,7 +1,7 @@
 """The tables of the run index, and how changes are applied to them.
 
 Runs with the same tenant, status, flow and tag form a group, and each group stores its size. There
-are few groups however many runs there are. Counts add up group sizes, and a filtered list merges
+are few groups even with many runs. Counts add up group sizes, and a filtered list merges
 the few matching groups, each of which is a contiguous, ordered range of an index.
 """
 

@@ -196,7 +196,7 @@ class RunHub:
 
     @contextmanager
     def watching(self, run_id: str, wakeup: Wakeup) -> Iterator[WatchedRun]:
-        """Yield a run whose changes set `wakeup`; its state is known after `read`."""
+        """Yield a watched run; its changes set `wakeup`. Its state is known after `read`."""
         watched = self._runs.setdefault(run_id, WatchedRun(run_id))
         watched.watchers.add(wakeup)
         try:
