@@ -135,22 +135,24 @@ class DeadLetterIndex:
         """Remove a letter that no longer exists."""
         self._letters.execute("DELETE FROM letters WHERE seq = ?", (seq,))
 
-    def newest(self, wanted: LetterFilter, *, before: int | None, limit: int) -> list[int]:
+    def newest(self, letter_filter: LetterFilter, *, before: int | None, limit: int) -> list[int]:
         """Return the sequences of matching letters, newest first."""
         before = _MAX_SEQ if before is None else before
-        return self._find(wanted, "DESC", (self._first_seq, before - 1), limit)
+        return self._find(letter_filter, "DESC", (self._first_seq, before - 1), limit)
 
-    def oldest(self, wanted: LetterFilter, *, after: int, limit: int) -> list[int]:
+    def oldest(self, letter_filter: LetterFilter, *, after: int, limit: int) -> list[int]:
         """Return the sequences of matching letters, oldest first."""
-        return self._find(wanted, "ASC", (max(self._first_seq, after + 1), _MAX_SEQ), limit)
+        return self._find(letter_filter, "ASC", (max(self._first_seq, after + 1), _MAX_SEQ), limit)
 
     def _find(
-        self, wanted: LetterFilter, order: str, between: tuple[int, int], limit: int
+        self, letter_filter: LetterFilter, order: str, between: tuple[int, int], limit: int
     ) -> list[int]:
-        conditions = {field: value for field, value in asdict(wanted).items() if value is not None}
+        conditions = {
+            field: value for field, value in asdict(letter_filter).items() if value is not None
+        }
         # A unary plus keeps SQLite from using an index. With a run id, only the index by run is
         # good: a run has few letters, while one reason may have all of them.
-        others = "+" if wanted.run_id is not None else ""
+        others = "+" if letter_filter.run_id is not None else ""
         equal = (f"{'' if field == 'run_id' else others}{field} = ?" for field in conditions)
         where = " AND ".join([*equal, "seq BETWEEN ? AND ?"])
         rows = self._letters.execute(

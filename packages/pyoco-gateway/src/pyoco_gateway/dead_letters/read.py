@@ -38,18 +38,18 @@ class DeadLetters:
     index: DeadLetterIndex
 
     async def page(
-        self, wanted: LetterFilter, caller: Caller, *, before: int | None, limit: int
+        self, letter_filter: LetterFilter, caller: Caller, *, before: int | None, limit: int
     ) -> LetterPage:
         """Return the caller's matching letters, newest first.
 
         A page may be short or empty without being the last one, if many letters were removed.
         """
         await self.catch_up()
-        wanted = _of_tenant(wanted, caller)
+        letter_filter = _of_tenant(letter_filter, caller)
         found: list[StoredLetter] = []
         for _ in range(_MAX_READS // limit):
             missing = limit - len(found)
-            seqs = self.index.newest(wanted, before=before, limit=missing + 1)
+            seqs = self.index.newest(letter_filter, before=before, limit=missing + 1)
             found += await self._read_all(seqs[:missing])
             if len(seqs) <= missing:
                 return LetterPage(tuple(found), None)
@@ -58,10 +58,12 @@ class DeadLetters:
                 break
         return LetterPage(tuple(found), before)
 
-    async def matching(self, wanted: LetterFilter, caller: Caller, *, limit: int) -> list[int]:
+    async def matching(
+        self, letter_filter: LetterFilter, caller: Caller, *, limit: int
+    ) -> list[int]:
         """Return the sequences of the caller's matching letters, oldest first."""
         await self.catch_up()
-        return self.index.oldest(_of_tenant(wanted, caller), after=0, limit=limit)
+        return self.index.oldest(_of_tenant(letter_filter, caller), after=0, limit=limit)
 
     async def read(self, seq: str, caller: Caller) -> StoredLetter:
         """Return a letter; raise DeadLetterNotFoundError if the caller has no such letter."""
@@ -114,8 +116,8 @@ class DeadLetters:
         return [found[seq] for seq in seqs if seq in found]
 
 
-def _of_tenant(wanted: LetterFilter, caller: Caller) -> LetterFilter:
-    return replace(wanted, tenant_id=caller.tenant_id)
+def _of_tenant(letter_filter: LetterFilter, caller: Caller) -> LetterFilter:
+    return replace(letter_filter, tenant_id=caller.tenant_id)
 
 
 def _parse_seq(seq: str) -> int | None:

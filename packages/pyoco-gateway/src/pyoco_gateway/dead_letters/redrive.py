@@ -86,8 +86,8 @@ class Redrive:
 
         Letters stored after the start of the request are not included.
         """
-        wanted = LetterFilter(reason=request.reason, tag=request.tag, run_id=request.run_id)
-        seqs = await self.letters.matching(wanted, caller, limit=request.max + 1)
+        letter_filter = LetterFilter(reason=request.reason, tag=request.tag, run_id=request.run_id)
+        seqs = await self.letters.matching(letter_filter, caller, limit=request.max + 1)
         bulk = _BulkRedrive(self, request, caller, seqs[: request.max])
         return await bulk.run(more=len(seqs) > request.max)
 

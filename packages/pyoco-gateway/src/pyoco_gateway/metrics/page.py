@@ -168,10 +168,7 @@ def _gauge(name: str, help_text: str, value: float) -> Metric:
 
 
 def _gauges(name: str, help_text: str, label: str, values: Mapping[str, float]) -> Metric:
-    family = GaugeMetricFamily(name, help_text, labels=[label])
-    for key, value in values.items():
-        family.add_metric([key], value)
-    return family
+    return _filled(GaugeMetricFamily(name, help_text, labels=[label]), values)
 
 
 def _counter(name: str, help_text: str, value: float) -> Metric:
@@ -179,7 +176,10 @@ def _counter(name: str, help_text: str, value: float) -> Metric:
 
 
 def _counters(name: str, help_text: str, label: str, values: Mapping[str, float]) -> Metric:
-    family = CounterMetricFamily(name, help_text, labels=[label])
+    return _filled(CounterMetricFamily(name, help_text, labels=[label]), values)
+
+
+def _filled(family: GaugeMetricFamily | CounterMetricFamily, values: Mapping[str, float]) -> Metric:
     for key, value in values.items():
         family.add_metric([key], value)
     return family
