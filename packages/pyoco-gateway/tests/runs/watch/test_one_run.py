@@ -81,7 +81,7 @@ async def test_a_client_that_reconnects_gets_only_the_missed_changes(
 async def test_an_id_from_an_earlier_bucket_hides_nothing(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
-    """A recreated bucket has lower revisions, so the client cannot have seen them."""
+    """A recreated bucket starts with low revisions, so a higher id says nothing about it."""
     last = await stored(store, "COMPLETED")
     async with watching(gateway, PATH, last=last + 1000) as stream:
         assert [event.revision for event in await stream.rest()] == [last]
