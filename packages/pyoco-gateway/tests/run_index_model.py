@@ -1,4 +1,4 @@
-"""An index of runs, and beside it the plain truth."""
+"""A run index next to a simple model of its contents."""
 
 import json
 import weakref
@@ -19,13 +19,13 @@ from pyoco_protocol.jetstream.bucket_watch import Entry
 from pyoco_testkit.builders import snapshot_json
 
 RUNS = [f"run-{number}" for number in range(6)]
-# Whose each is, for good; `default` also has those that do not say.
+# The tenant of each run; None means `default`.
 TENANTS = dict(zip(RUNS, (None, "acme", "default", "acme", "globex", None), strict=True))
 
 
 @dataclass
-class Kept:
-    """A follower that keeps what it is told."""
+class Recorder:
+    """A follower that keeps all changes."""
 
     changes: list[RunChange] = field(default_factory=list)
 
@@ -41,7 +41,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Known:
-    """What the model knows of a run."""
+    """A run in the model."""
 
     record: dict[str, Any]
     changed: int
@@ -49,21 +49,21 @@ class Known:
 
 
 @contextmanager
-def found_by(way: str) -> Iterator[None]:
-    """Have pages found in one of the ways; numbers decide which one is taken otherwise."""
-    merged = 0 if way == "walk" else 256
-    few = 1000 if way == "sort" else -1
+def using_strategy(strategy: str) -> Iterator[None]:
+    """Make queries use one strategy; normally the numbers of runs and groups decide."""
+    max_merged = 0 if strategy == "scan" else 256
+    max_sorted = 1000 if strategy == "sort" else -1
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(index_queries, "_MAX_MERGED", merged)
-        patch.setattr(index_queries, "_MAX_SORTED", few)
+        patch.setattr(index_queries, "_MAX_MERGED", max_merged)
+        patch.setattr(index_queries, "_MAX_SORTED", max_sorted)
         yield
 
 
 class World:
-    """An index, and beside it the plain truth."""
+    """A run index next to a simple model of its contents."""
 
-    def __init__(self, way: str = "merge") -> None:
-        self._way = way
+    def __init__(self, strategy: str = "merge") -> None:
+        self._strategy = strategy
         self.tables = IndexTables()
         weakref.finalize(self, self.tables.close)
         self.runs: dict[str, Known] = {}
@@ -71,33 +71,33 @@ class World:
 
     def write(self, run_id: str, **fields: Any) -> None:
         record = snapshot_json(run_id=run_id, **fields)
-        self._tell(run_id, json.dumps(record).encode())
+        self._deliver(run_id, json.dumps(record).encode())
         before = self.runs.get(run_id)
         if before is None:
             self.runs[run_id] = Known(record, self.revision, record["submitted_at"])
         elif before.record != {**record, "heartbeat_at": before.record["heartbeat_at"]}:
             self.runs[run_id] = Known(record, self.revision, before.created)
 
-    def beat(self, run_id: str) -> None:
-        """A write that moves nothing but the heartbeat."""
+    def heartbeat(self, run_id: str) -> None:
+        """Write a record in which only the heartbeat has changed."""
         if (known := self.runs.get(run_id)) is not None:
             record = {**known.record, "heartbeat_at": known.record["heartbeat_at"] + 1}
-            self._tell(run_id, json.dumps(record).encode())
+            self._deliver(run_id, json.dumps(record).encode())
             self.runs[run_id] = replace(known, record=record)
 
     def remove(self, run_id: str, value: bytes | None = None) -> None:
-        self._tell(run_id, value)
+        self._deliver(run_id, value)
         self.runs.pop(run_id, None)
 
-    def _tell(self, run_id: str, value: bytes | None) -> None:
+    def _deliver(self, run_id: str, value: bytes | None) -> None:
         self.revision += 1
-        told = Kept()
-        RunFeed([told]).on_entry(Entry(run_id, self.revision, value, 1e9 + self.revision, 0))
-        self.tables.apply(told.changes)
+        recorder = Recorder()
+        RunFeed([recorder]).on_entry(Entry(run_id, self.revision, value, 1e9 + self.revision, 0))
+        self.tables.apply(recorder.changes)
 
-    def page(self, query: ListQuery, place: Cursor | None = None) -> tuple[list[Any], Page]:
-        with found_by(self._way):
-            page = page_of(self.tables, query, place)
+    def page(self, query: ListQuery, cursor: Cursor | None = None) -> tuple[list[Any], Page]:
+        with using_strategy(self._strategy):
+            page = page_of(self.tables, query, cursor)
         return [json.loads(each.item) for each in page.runs], page
 
     def matching(self, filters: ListFilters) -> list[Known]:

@@ -19,9 +19,9 @@ from pyoco_gateway.runs.index.run_tenants import RunTenants
 from pyoco_gateway.runs.index.setup import ReadModel
 from pyoco_gateway.runs.job_queue import JobQueue
 from pyoco_gateway.runs.list import ListRuns
-from pyoco_gateway.runs.logs.feeds import LogFeeds
-from pyoco_gateway.runs.logs.read import ReadLogs
-from pyoco_gateway.runs.logs.sweep import LogSweep
+from pyoco_gateway.runs.logs.cleanup import OutputCleanup
+from pyoco_gateway.runs.logs.read import ReadOutput
+from pyoco_gateway.runs.logs.tails import OutputTails
 from pyoco_gateway.runs.read import ReadRun
 from pyoco_gateway.runs.reaper.loop import Reaper
 from pyoco_gateway.runs.reaper.parked_jobs import ParkedJobReaper
@@ -62,7 +62,7 @@ async def running(
     ) as broker:
         index = RunIndex(lambda: broker.connections)
         retention_sec = round(settings.snapshots.run_retention_sec)
-        store = RunStore(broker, topology.names, index.wrote, retention_sec=retention_sec)
+        store = RunStore(broker, topology.names, index.on_own_write, retention_sec=retention_sec)
         signer = JobSigner(settings.signing.keys)
         queue = JobQueue(broker, topology.names, signer)
         submit_run = SubmitRun(
@@ -114,20 +114,20 @@ async def running(
         with desk as (letter_watch, letters):
             async with anyio.create_task_group() as tasks:
                 # Everybody who looks at all runs stands behind this one watch.
-                log_feeds, log_sweep = LogFeeds(logs), LogSweep(logs)
+                output_tails, output_cleanup = OutputTails(logs), OutputCleanup(logs)
                 bucket = topology.names.runs_bucket
                 read_model = ReadModel.of(
                     broker,
                     bucket,
                     index,
-                    [in_sight, fleet.run_metrics, log_feeds, log_sweep, watch.hub],
+                    [in_sight, fleet.run_metrics, output_tails, output_cleanup, watch.hub],
                 )
                 list_runs = ListRuns(
                     broker=broker, bucket=bucket, watch=read_model.watch, index=index, store=store
                 )
                 read_model.start(tasks)
                 tasks.start_soon(letter_watch.run)
-                tasks.start_soon(log_sweep.run)
+                tasks.start_soon(output_cleanup.run)
                 tasks.start_soon(reaper.run)
                 tasks.start_soon(parked.run)
                 tasks.start_soon(watch.run)
@@ -136,8 +136,8 @@ async def running(
                     **keys_in_use(tasks, settings.auth, broker, topology.names),
                     "submit_run": submit_run,
                     "read_run": ReadRun(store),
-                    "read_logs": ReadLogs(ReadRun(store), logs),
-                    "log_feeds": log_feeds,
+                    "read_output": ReadOutput(ReadRun(store), logs),
+                    "output_tails": output_tails,
                     "list_runs": list_runs,
                     "health_report": HealthReport(
                         broker=broker,

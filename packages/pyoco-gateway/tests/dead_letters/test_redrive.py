@@ -1,4 +1,4 @@
-"""`POST /dlq/…/redrive`: a failed run is done again as one new run, whatever happens."""
+"""`POST /dlq/…/redrive`: a failed run is repeated as exactly one new run."""
 
 import json
 import time
@@ -15,20 +15,20 @@ from pyoco_testkit.nats_server import NatsServer
 
 
 async def put_run(store: Any, **fields: Any) -> str:
-    """Store the record of a run that failed, and return its id."""
+    """Store the record of a failed run; return its id."""
     run = snapshot_json(**{"status": "FAILED", "params": {"n": 1}, "attempt": 1, **fields})
     await store.js.publish(f"$KV.pyoco_runs.{run['run_id']}", json.dumps(run).encode())
     return str(run["run_id"])
 
 
 async def put_letter(store: Any, run_id: str | None, tag: str = "default", **fields: Any) -> int:
-    """Store a dead letter of a run, and return its sequence."""
+    """Store a dead letter of a run; return its sequence."""
     body = {"timestamp": NOW, "reason": "execution_error", "run_id": run_id, "tag": tag, **fields}
     return int((await store.js.publish(f"pyoco.dlq.{tag}", json.dumps(body).encode())).seq)
 
 
 async def failed(store: Any, **fields: Any) -> tuple[int, str]:
-    """Leave a failed run and its letter; return the sequence and the id."""
+    """Store a failed run and its letter; return the letter's sequence and the run's id."""
     run_id = await put_run(store, **fields)
     return await put_letter(store, run_id, fields.get("tag", "default")), run_id
 
@@ -44,7 +44,7 @@ async def letters_left(gateway: httpx.AsyncClient) -> list[int]:
     return [item["seq"] for item in (await gateway.get("/dlq")).json()["items"]]
 
 
-async def test_a_letter_becomes_a_new_run_of_the_same_kind(
+async def test_a_letter_becomes_a_new_run_with_the_same_flow_and_params(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     params = {"day": "2026-11-17", "n": [1, {"deep": None}]}
@@ -63,14 +63,14 @@ async def test_a_letter_becomes_a_new_run_of_the_same_kind(
     (job,) = await store.jobs()
     assert (job.subject, job.body["run_id"]) == ("pyoco.work.gpu", new)
     assert (job.body["params"], job.body["record"]["redriven_from"]) == (params, old)
-    # The old run is what it was; its letter is done with.
+    # The old run is unchanged; its letter is removed.
     assert (await gateway.get(f"/runs/{old}")).json()["status"] == "FAILED"
     assert await letters_left(gateway) == []
     again = await gateway.post(f"/dlq/{seq}/redrive")
     assert (again.status_code, again.json()["err_id"]) == (404, "ERR-PYOCO-0105")
 
 
-async def test_redriving_at_once_through_two_gateways_makes_one_run(
+async def test_concurrent_redrives_through_two_gateways_make_one_run(
     nats_server: NatsServer, gateway: httpx.AsyncClient, start_gateway: Any, store: Any
 ) -> None:
     seq, old = await failed(store)
@@ -93,18 +93,18 @@ async def test_redriving_at_once_through_two_gateways_makes_one_run(
 async def test_all_letters_of_one_run_lead_to_the_same_new_run(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
-    """A letter comes twice when the broker has forgotten that it has the first."""
+    """A letter is stored twice if the broker's window for duplicates has passed."""
     seq, old = await failed(store)
-    twin = await put_letter(store, old)
+    second_letter = await put_letter(store, old)
     first = await gateway.post(f"/dlq/{seq}/redrive")
-    second = await gateway.post(f"/dlq/{twin}/redrive")
+    second = await gateway.post(f"/dlq/{second_letter}/redrive")
     assert first.json()["new_run_id"] == second.json()["new_run_id"]
     assert second.headers["Idempotency-Replayed"] == "true"
     assert len(await store.jobs()) == 1
     assert await letters_left(gateway) == []
 
 
-async def test_a_letter_that_cannot_be_removed_is_no_second_run(
+async def test_a_letter_that_cannot_be_removed_makes_no_second_run(
     gateway: httpx.AsyncClient, store: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     config = (await store.js.stream_info("PYOCO_DLQ")).config
@@ -119,7 +119,7 @@ async def test_a_letter_that_cannot_be_removed_is_no_second_run(
     assert len(await store.jobs()) == 1
 
 
-async def test_a_new_run_that_fails_again_is_redriven_by_its_own_letter(
+async def test_a_new_run_that_fails_is_redriven_with_its_own_letter(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     seq, first = await failed(store)
@@ -131,11 +131,11 @@ async def test_a_new_run_that_fails_again_is_redriven_by_its_own_letter(
     assert (await gateway.get(f"/runs/{third}")).json()["redriven_from"] == second
 
 
-async def test_a_run_that_did_not_fail_is_not_done_again(
+async def test_a_run_that_did_not_fail_is_not_redriven(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     for status in ("PENDING", "RUNNING", "CANCELLING", "COMPLETED", "CANCELLED"):
-        seq, old = await failed(store, status=status, instance_id="life", worker_id="w1")
+        seq, old = await failed(store, status=status, instance_id="i1", worker_id="w1")
         answer = await gateway.post(f"/dlq/{seq}/redrive")
         assert (answer.status_code, answer.json()["err_id"]) == (409, "ERR-PYOCO-0120")
         assert (answer.json()["run_id"], answer.json()["seq"]) == (old, seq)
@@ -144,7 +144,7 @@ async def test_a_run_that_did_not_fail_is_not_done_again(
     assert await store.jobs() == []
 
 
-async def test_a_letter_without_a_run_that_can_be_read_stays(
+async def test_a_letter_without_a_readable_run_stays(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     damaged = new_run_id()
@@ -169,7 +169,7 @@ async def test_a_letter_without_a_run_that_can_be_read_stays(
     assert report["redriven"] == []
 
 
-async def test_params_that_are_too_large_now_are_refused(
+async def test_params_above_the_current_limit_are_refused(
     nats_server: NatsServer, start_gateway: Any, store: Any
 ) -> None:
     async with start_gateway(nats_server.url, PYOCO_MAX_PARAMS_BYTES="1024") as gateway:
@@ -179,7 +179,7 @@ async def test_params_that_are_too_large_now_are_refused(
         assert await letters_left(gateway) == [seq]
 
 
-async def test_a_run_without_a_tag_gets_the_default_one(
+async def test_a_run_without_a_tag_gets_the_default_tag(
     nats_server: NatsServer, start_gateway: Any, store: Any
 ) -> None:
     """Workers of an earlier server write snapshots without a tag."""
@@ -191,13 +191,13 @@ async def test_a_run_without_a_tag_gets_the_default_one(
     assert (job.subject, job.body["tags"]) == ("pyoco.work.house", ["house"])
 
 
-async def test_letters_that_match_a_filter_are_redriven_the_oldest_first(
+async def test_matching_letters_are_redriven_oldest_first(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
-    wanted = [await failed(store, tag="gpu") for _ in range(3)]
+    matching = [await failed(store, tag="gpu") for _ in range(3)]
     other = [await failed(store, tag="cpu") for _ in range(2)]
     report = await redrive_all(gateway, tag="gpu", reason="execution_error")
-    assert [(each["seq"], each["run_id"]) for each in report["redriven"]] == wanted
+    assert [(each["seq"], each["run_id"]) for each in report["redriven"]] == matching
     assert (report["matched"], report["failed"]) == (3, [])
     assert (report["remaining"], report["dry_run"]) == (False, False)
     new = [each["new_run_id"] for each in report["redriven"]]
@@ -208,7 +208,7 @@ async def test_letters_that_match_a_filter_are_redriven_the_oldest_first(
     assert (await redrive_all(gateway, reason="nothing"))["matched"] == 0
 
 
-async def test_a_dry_run_tells_what_would_happen_and_does_nothing(
+async def test_a_dry_run_returns_the_result_and_changes_nothing(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     seq, old = await failed(store)
@@ -219,12 +219,12 @@ async def test_a_dry_run_tells_what_would_happen_and_does_nothing(
     assert [each["seq"] for each in dry["failed"]] == [orphan]
     assert (await store.runs(), await store.jobs()) == (before, [])
     assert await letters_left(gateway) == [orphan, seq]
-    wet = await redrive_all(gateway, all=True)
-    assert wet == {**dry, "dry_run": False}
-    assert wet["redriven"][0]["run_id"] == old
+    real = await redrive_all(gateway, all=True)
+    assert real == {**dry, "dry_run": False}
+    assert real["redriven"][0]["run_id"] == old
 
 
-async def test_no_more_are_redriven_than_asked_for(gateway: httpx.AsyncClient, store: Any) -> None:
+async def test_at_most_max_letters_are_redriven(gateway: httpx.AsyncClient, store: Any) -> None:
     seqs = [(await failed(store))[0] for _ in range(5)]
     first = await redrive_all(gateway, all=True, max=3)
     assert [each["seq"] for each in first["redriven"]] == seqs[:3]
@@ -234,7 +234,7 @@ async def test_no_more_are_redriven_than_asked_for(gateway: httpx.AsyncClient, s
     assert second["remaining"] is False
 
 
-async def test_the_rate_is_kept_and_others_are_served_meanwhile(
+async def test_the_rate_is_limited_and_other_requests_are_served(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     for _ in range(6):
@@ -244,9 +244,9 @@ async def test_the_rate_is_kept_and_others_are_served_meanwhile(
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_redrive_slowly, gateway)
         for _ in range(10):
-            asked = time.monotonic()
+            sent = time.monotonic()
             assert (await gateway.get("/health")).status_code == 200
-            slowest = max(slowest, time.monotonic() - asked)
+            slowest = max(slowest, time.monotonic() - sent)
     # Five pauses of a tenth of a second.
     assert time.monotonic() - started >= 0.5
     assert slowest < 0.25
@@ -257,7 +257,7 @@ async def _redrive_slowly(gateway: httpx.AsyncClient) -> None:
     assert len((await redrive_all(gateway, all=True, rate_per_sec=10))["redriven"]) == 6
 
 
-async def test_letters_that_stay_where_they_are_cost_no_time(
+async def test_letters_that_cannot_be_redriven_do_not_count_towards_the_rate(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     for _ in range(5):
@@ -269,7 +269,7 @@ async def test_letters_that_stay_where_they_are_cost_no_time(
     assert (len(report["failed"]), report["redriven"][0]["seq"]) == (5, seq)
 
 
-async def test_an_answer_comes_in_time_and_says_that_there_is_more(
+async def test_a_request_ends_after_its_maximum_duration_with_remaining_set(
     gateway: httpx.AsyncClient, store: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(redrive, "_MAX_SEC", 0.3)
@@ -280,7 +280,7 @@ async def test_an_answer_comes_in_time_and_says_that_there_is_more(
     assert (report["matched"], report["remaining"]) == (5, True)
 
 
-async def test_what_was_redriven_before_the_broker_went_is_told(
+async def test_letters_redriven_before_an_outage_are_reported(
     broker_link: tuple[Any, str], start_gateway: Any, store: Any
 ) -> None:
     link, url = broker_link
@@ -300,11 +300,9 @@ async def test_what_was_redriven_before_the_broker_went_is_told(
     assert len(await store.jobs()) == 2
 
 
-async def test_a_request_that_makes_no_sense_redrives_nothing(
-    gateway: httpx.AsyncClient, store: Any
-) -> None:
+async def test_an_invalid_request_redrives_nothing(gateway: httpx.AsyncClient, store: Any) -> None:
     await failed(store)
-    nonsense: list[Any] = [
+    invalid: list[Any] = [
         {},
         {"all": False},
         {"reason": None},
@@ -324,17 +322,17 @@ async def test_a_request_that_makes_no_sense_redrives_nothing(
         [],
         "all",
     ]
-    for body in nonsense:
+    for body in invalid:
         answer = await gateway.post("/dlq/redrive", json=body)
         assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0002"), body
     assert await store.jobs() == []
 
 
-async def test_a_request_that_is_not_said_to_be_json_is_refused(gateway: httpx.AsyncClient) -> None:
+async def test_a_body_that_is_not_json_is_refused(gateway: httpx.AsyncClient) -> None:
     answer = await gateway.post("/dlq/redrive", content=b'{"all": true}')
     assert (answer.status_code, answer.json()["err_id"]) == (415, "ERR-PYOCO-0103")
-    for nonsense in (b"", b"{", b'{"all": true, "rate_per_sec": NaN}'):
+    for content in (b"", b"{", b'{"all": true, "rate_per_sec": NaN}'):
         answer = await gateway.post(
-            "/dlq/redrive", content=nonsense, headers={"Content-Type": "application/json"}
+            "/dlq/redrive", content=content, headers={"Content-Type": "application/json"}
         )
         assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0002")

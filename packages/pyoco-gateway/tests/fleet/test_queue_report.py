@@ -1,4 +1,4 @@
-"""Who could take what waits, and what becomes of those who ask."""
+"""Waiting jobs and workers by tag, and slow brokers."""
 
 from typing import Any
 
@@ -13,8 +13,8 @@ from pyoco_testkit.nats_server import NatsServer
 
 
 def worker(*tags: str, **fields: Any) -> WorkerRecord:
-    said = {"last_seen_at": 1, "last_heartbeat_at": 1, "state": WorkerState.IDLE, **fields}
-    return WorkerRecord.model_validate({"worker_id": "w", "tags": tags, **said})
+    values = {"last_seen_at": 1, "last_heartbeat_at": 1, "state": WorkerState.IDLE, **fields}
+    return WorkerRecord.model_validate({"worker_id": "w", "tags": tags, **values})
 
 
 def test_a_worker_counts_for_each_of_its_tags_and_no_other() -> None:
@@ -29,7 +29,7 @@ def test_a_worker_counts_for_each_of_its_tags_and_no_other() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pending", "in_flight", "tags", "warned"),
+    ("pending", "in_flight", "tags", "has_warning"),
     [
         (1, 0, ["other"], True),
         (0, 1, [], True),
@@ -37,44 +37,44 @@ def test_a_worker_counts_for_each_of_its_tags_and_no_other() -> None:
         (1, 0, ["a"], False),
     ],
 )
-def test_work_that_nobody_can_take_is_warned_of(
-    pending: int, in_flight: int, tags: list[str], warned: bool
+def test_work_without_a_worker_gets_a_warning(
+    pending: int, in_flight: int, tags: list[str], has_warning: bool
 ) -> None:
     views = queue_views([QueueState("a", pending, in_flight, None)], [worker(*tags)])
     (view,) = [each for each in views if each.tag == "a"]
-    assert view.warnings == ((NO_WORKER,) if warned else ())
+    assert view.warnings == ((NO_WORKER,) if has_warning else ())
     assert NO_WORKER == "has work, has no worker"
 
 
 @pytest.mark.parametrize(
-    ("said", "free"),
+    ("fields", "free"),
     [
-        # Workers of an earlier server do not say.
+        # Workers of an earlier server do not report their slots.
         ({}, 1),
         ({"current_run_id": "r"}, 0),
         ({"concurrency": 3, "current_run_ids": ("r", "s")}, 1),
         ({"concurrency": 2, "slots_in_use": 5}, 0),
     ],
 )
-def test_free_slots_are_those_that_no_run_is_in(said: dict[str, Any], free: int) -> None:
-    (view,) = queue_views([], [worker("a", **said)])
+def test_free_slots_are_those_without_a_run(fields: dict[str, Any], free: int) -> None:
+    (view,) = queue_views([], [worker("a", **fields)])
     assert view.free_slots == free
 
 
-async def test_a_broker_that_does_not_answer_holds_up_neither_the_page_nor_those_who_wait(
+async def test_a_broker_that_does_not_answer_delays_neither_metrics_nor_concurrent_callers(
     nats_server: NatsServer, start_gateway: Any
 ) -> None:
     async with start_gateway(nats_server.url) as gateway:
         nats_server.pause()
         answers: list[httpx.Response] = []
 
-        async def ask(path: str) -> None:
+        async def get(path: str) -> None:
             answers.append(await gateway.get(path))
 
-        # One after the other they would take longer than a caller waits.
+        # One after the other, they would take longer than the client's timeout.
         async with anyio.create_task_group() as tasks:
             for path in ("/metrics", *["/queues"] * 20):
-                tasks.start_soon(ask, path)
+                tasks.start_soon(get, path)
         nats_server.resume()
     statuses = sorted(each.status_code for each in answers)
     assert statuses == [200] + [503] * 20

@@ -1,4 +1,4 @@
-"""`GET /queues`, and the warning in the answer to a submission."""
+"""`GET /queues`, and the warning in the response to a submission."""
 
 import json
 import time
@@ -11,7 +11,7 @@ from pyoco_testkit.eventually import eventually
 from pyoco_testkit.nats_server import NatsServer
 
 
-async def enter(store: Any, worker_id: str, *tags: str, **fields: Any) -> None:
+async def put_worker(store: Any, worker_id: str, *tags: str, **fields: Any) -> None:
     now = time.time()
     record = {
         "worker_id": worker_id,
@@ -38,11 +38,11 @@ async def submit(gateway: httpx.AsyncClient, tag: str = "gpu") -> dict[str, Any]
     return found
 
 
-async def test_no_queues_are_an_empty_list(gateway: httpx.AsyncClient) -> None:
+async def test_without_queues_the_list_is_empty(gateway: httpx.AsyncClient) -> None:
     assert await queues(gateway) == []
 
 
-async def test_work_without_a_worker_is_warned_of_until_one_comes(
+async def test_work_without_a_worker_gets_a_warning_until_one_starts(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     assert (await submit(gateway))["warnings"] == [
@@ -59,44 +59,46 @@ async def test_work_without_a_worker_is_warned_of_until_one_comes(
         "warnings": ["has work, has no worker"],
     }
 
-    await enter(store, "w1", "gpu", "cpu", concurrency=2, slots_in_use=0)
+    await put_worker(store, "w1", "gpu", "cpu", concurrency=2, slots_in_use=0)
 
-    def is_served(found: list[dict[str, Any]]) -> bool:
+    def has_worker(found: list[dict[str, Any]]) -> bool:
         return [(each["tag"], each["workers"]) for each in found] == [("cpu", 1), ("gpu", 1)]
 
-    cpu, gpu = await eventually(lambda: queues(gateway), is_served)
+    cpu, gpu = await eventually(lambda: queues(gateway), has_worker)
     assert (gpu["pending"], gpu["free_slots"], gpu["warnings"]) == (1, 2, [])
     assert (cpu["pending"], cpu["oldest_age_sec"], cpu["warnings"]) == (0, None, [])
     assert set(await submit(gateway)) == {"run_id", "status"}
     assert "warnings" in await submit(gateway, "tpu")
 
 
-async def test_a_worker_that_stopped_serves_nobody(gateway: httpx.AsyncClient, store: Any) -> None:
-    await enter(store, "w1", "gpu")
-    await eventually(lambda: warned(gateway), False)
-    await enter(store, "w1", "gpu", state="STOPPED_GRACEFUL", stopped_at=time.time())
-    await eventually(lambda: warned(gateway), True)
+async def test_a_stopped_worker_does_not_count(gateway: httpx.AsyncClient, store: Any) -> None:
+    await put_worker(store, "w1", "gpu")
+    await eventually(lambda: has_warning(gateway), False)
+    await put_worker(store, "w1", "gpu", state="STOPPED_GRACEFUL", stopped_at=time.time())
+    await eventually(lambda: has_warning(gateway), True)
 
 
 async def status_of_queues(gateway: httpx.AsyncClient) -> int:
     return (await gateway.get("/queues")).status_code
 
 
-async def warned(gateway: httpx.AsyncClient) -> bool:
+async def has_warning(gateway: httpx.AsyncClient) -> bool:
     return "warnings" in await submit(gateway)
 
 
-async def test_a_repeat_is_not_warned_of_a_run_that_is_over(gateway: httpx.AsyncClient) -> None:
+async def test_repeating_the_submission_of_an_ended_run_gets_no_warning(
+    gateway: httpx.AsyncClient,
+) -> None:
     body, headers = {"flow_name": "hello", "tag": "gpu"}, {"X-Idempotency-Key": "k"}
     first = (await gateway.post("/runs", json=body, headers=headers)).json()
     waiting = (await gateway.post("/runs", json=body, headers=headers)).json()
     await gateway.post(f"/runs/{first['run_id']}/cancel")
-    over = (await gateway.post("/runs", json=body, headers=headers)).json()
+    ended = (await gateway.post("/runs", json=body, headers=headers)).json()
     assert first == waiting
-    assert over == {"run_id": first["run_id"], "status": "PENDING"}
+    assert ended == {"run_id": first["run_id"], "status": "PENDING"}
 
 
-async def test_many_who_ask_at_once_are_told_the_same_by_one_look(
+async def test_concurrent_requests_share_one_reading_of_the_broker(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     await submit(gateway)
@@ -109,12 +111,12 @@ async def test_many_who_ask_at_once_are_told_the_same_by_one_look(
 
 
 async def requests_of(store: Any) -> int:
-    """How many requests JetStream has been asked so far, by anybody."""
+    """Return the number of all JetStream API requests so far."""
     info = await store.js.account_info()
     return int(info.api.total)
 
 
-async def test_without_its_broker_the_gateway_does_not_say_that_nothing_waits(
+async def test_without_the_broker_the_answer_is_503(
     nats_server: NatsServer, start_gateway: Any
 ) -> None:
     async with start_gateway(nats_server.url) as gateway:

@@ -14,7 +14,7 @@ from pyoco_protocol.settings import BrokerSettings
 from pyoco_testkit.eventually import eventually
 from pyoco_testkit.nats_server import NatsServer
 
-QUICK = {
+SHORT_TIMEOUT = {
     "PYOCO_WORKER_DISCONNECT_TIMEOUT_SEC": "0.6",
     "PYOCO_WORKER_HEARTBEAT_INTERVAL_SEC": "0.2",
 }
@@ -24,7 +24,7 @@ def record(worker_id: str, **fields: Any) -> dict[str, Any]:
     now = time.time()
     return {
         "worker_id": worker_id,
-        "instance_id": f"life-of-{worker_id}",
+        "instance_id": f"instance-of-{worker_id}",
         "state": "IDLE",
         "hidden": False,
         "last_seen_at": now,
@@ -34,8 +34,8 @@ def record(worker_id: str, **fields: Any) -> dict[str, Any]:
     }
 
 
-async def enter(store: Any, worker_id: str, **fields: Any) -> None:
-    """Write a record as its worker would."""
+async def put_worker(store: Any, worker_id: str, **fields: Any) -> None:
+    """Write a record as its worker does."""
     value = json.dumps(record(worker_id, **fields)).encode()
     await store.js.publish(f"$KV.pyoco_workers.{worker_id}", value)
 
@@ -51,10 +51,10 @@ async def test_an_empty_registry_is_an_empty_list(gateway: httpx.AsyncClient) ->
     assert (answer.status_code, answer.json()) == (200, [])
 
 
-async def test_a_worker_is_shown_with_all_that_it_says(
+async def test_a_worker_is_shown_with_all_of_its_fields(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
-    said = record(
+    written = record(
         "w1",
         state="RUNNING",
         tags=["default", "gpu"],
@@ -74,26 +74,26 @@ async def test_a_worker_is_shown_with_all_that_it_says(
         wheel_sync={"enabled": False, "last_result": "disabled"},
         of_a_later_version=1,
     )
-    await store.js.publish("$KV.pyoco_workers.w1", json.dumps(said).encode())
+    await store.js.publish("$KV.pyoco_workers.w1", json.dumps(written).encode())
     await eventually(lambda: listed(gateway), ["w1"])
 
     (shown,) = (await gateway.get("/workers")).json()
 
     assert shown.pop("uptime_sec") == pytest.approx(60, abs=10)
-    del said["of_a_later_version"]
-    assert shown == {**said, "stopped_at": None, "stop_reason": None}
+    del written["of_a_later_version"]
+    assert shown == {**written, "stopped_at": None, "stop_reason": None}
 
 
-async def test_lists_show_who_works_unless_more_is_asked_for(
+async def test_lists_show_live_visible_workers_by_default(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
-    await enter(store, "idle")
-    await enter(store, "busy", state="RUNNING")
-    await enter(store, "stopped", state="STOPPED_GRACEFUL", stopped_at=time.time())
-    await enter(store, "lost", last_seen_at=1.0, last_heartbeat_at=1.0, state="DISCONNECTED")
-    await enter(store, "hidden", hidden=True)
-    everyone = ["busy", "hidden", "idle", "stopped", "lost"]
-    await eventually(lambda: listed(gateway, scope="all", include_hidden=True), everyone)
+    await put_worker(store, "idle")
+    await put_worker(store, "busy", state="RUNNING")
+    await put_worker(store, "stopped", state="STOPPED_GRACEFUL", stopped_at=time.time())
+    await put_worker(store, "lost", last_seen_at=1.0, last_heartbeat_at=1.0, state="DISCONNECTED")
+    await put_worker(store, "hidden", hidden=True)
+    all_workers = ["busy", "hidden", "idle", "stopped", "lost"]
+    await eventually(lambda: listed(gateway, scope="all", include_hidden=True), all_workers)
 
     assert await listed(gateway) == ["busy", "idle"]
     assert await listed(gateway, scope="active") == ["busy", "idle"]
@@ -121,7 +121,7 @@ async def test_lists_show_who_works_unless_more_is_asked_for(
         ("limit=1&limit=2", "limit"),
     ],
 )
-async def test_a_query_that_makes_no_sense_is_refused_by_name(
+async def test_an_invalid_parameter_is_refused_by_name(
     gateway: httpx.AsyncClient, query: str, named: str
 ) -> None:
     answer = await gateway.get(f"/workers?{query}")
@@ -129,16 +129,16 @@ async def test_a_query_that_makes_no_sense_is_refused_by_name(
     assert [each["where"] for each in answer.json()["problems"]] == [named]
 
 
-async def test_the_largest_list_is_answered(gateway: httpx.AsyncClient) -> None:
+async def test_the_largest_limit_is_accepted(gateway: httpx.AsyncClient) -> None:
     assert await listed(gateway, limit=500) == []
 
 
-async def test_a_worker_that_falls_silent_is_shown_as_disconnected(
+async def test_a_silent_worker_is_shown_as_disconnected(
     nats_server: NatsServer, start_gateway: Any, store: Any
 ) -> None:
-    async with start_gateway(nats_server.url, **QUICK) as gateway:
-        await enter(store, "silent")
-        await enter(store, "stopped", state="STOPPED_GRACEFUL", stopped_at=time.time())
+    async with start_gateway(nats_server.url, **SHORT_TIMEOUT) as gateway:
+        await put_worker(store, "silent")
+        await put_worker(store, "stopped", state="STOPPED_GRACEFUL", stopped_at=time.time())
         await eventually(lambda: listed(gateway), ["silent"])
         await eventually(lambda: listed(gateway, state="DISCONNECTED"), ["silent"])
         assert await listed(gateway) == []
@@ -146,15 +146,13 @@ async def test_a_worker_that_falls_silent_is_shown_as_disconnected(
     assert (await stored_record(store, "silent"))["state"] == "IDLE"
 
 
-async def test_a_record_that_cannot_be_read_is_passed_over(
-    gateway: httpx.AsyncClient, store: Any
-) -> None:
+async def test_an_unreadable_record_is_skipped(gateway: httpx.AsyncClient, store: Any) -> None:
     await store.js.publish("$KV.pyoco_workers.bad", b'{"worker_id": 7}')
-    await enter(store, "good")
+    await put_worker(store, "good")
     await eventually(lambda: listed(gateway), ["good"])
 
 
-async def test_without_its_broker_the_gateway_does_not_say_that_nobody_works(
+async def test_without_the_broker_the_answer_is_503(
     nats_server: NatsServer, start_gateway: Any
 ) -> None:
     async with start_gateway(nats_server.url) as gateway:
@@ -164,16 +162,16 @@ async def test_without_its_broker_the_gateway_does_not_say_that_nobody_works(
         assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0003")
 
 
-async def test_nobody_is_disconnected_by_an_outage_of_the_broker(
+async def test_an_outage_of_the_broker_disconnects_no_worker(
     nats_server: NatsServer, start_gateway: Any, store: Any
 ) -> None:
-    env = {**QUICK, "PYOCO_WORKER_DISCONNECT_TIMEOUT_SEC": "2"}
+    env = {**SHORT_TIMEOUT, "PYOCO_WORKER_DISCONNECT_TIMEOUT_SEC": "2"}
     async with start_gateway(nats_server.url, **env) as gateway:
-        await enter(store, "w1")
+        await put_worker(store, "w1")
         await eventually(lambda: listed(gateway), ["w1"])
         nats_server.kill()
         await eventually(lambda: status_of(gateway, "/workers"), 503)
-        # Longer than the timeout: time itself is what this is about.
+        # Longer than the timeout; the test needs real time to pass.
         await anyio.sleep(2.2)
         await nats_server.restart()
         first = await eventually(lambda: gateway.get("/workers"), is_answered, 10)
@@ -181,15 +179,15 @@ async def test_nobody_is_disconnected_by_an_outage_of_the_broker(
         await eventually(lambda: listed(gateway, state="DISCONNECTED"), ["w1"])
 
 
-async def test_nobody_is_disconnected_by_a_broker_that_is_frozen(
+async def test_a_suspended_broker_disconnects_no_worker(
     nats_server: NatsServer, start_gateway: Any, store: Any
 ) -> None:
-    env = {**QUICK, "PYOCO_WORKER_DISCONNECT_TIMEOUT_SEC": "2.5"}
+    env = {**SHORT_TIMEOUT, "PYOCO_WORKER_DISCONNECT_TIMEOUT_SEC": "2.5"}
     async with start_gateway(nats_server.url, **env) as gateway:
-        await enter(store, "w1")
+        await put_worker(store, "w1")
         await eventually(lambda: listed(gateway), ["w1"])
         nats_server.pause()
-        # Longer than the timeout, and not as long as it takes to lose the connection.
+        # Longer than the timeout, but too short to lose the connection.
         await anyio.sleep(3)
         assert await listed(gateway, state="DISCONNECTED") == []
         nats_server.resume()
@@ -204,10 +202,10 @@ def is_answered(answer: httpx.Response) -> bool:
     return answer.status_code == httpx.codes.OK
 
 
-async def test_a_hidden_worker_is_hidden_at_once_and_nothing_else_of_it_changes(
+async def test_hiding_a_worker_takes_effect_at_once_and_changes_no_other_field(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
-    await enter(store, "w1", of_a_later_version={"x": 1})
+    await put_worker(store, "w1", of_a_later_version={"x": 1})
     await eventually(lambda: listed(gateway), ["w1"])
     before = await stored_record(store)
 
@@ -224,11 +222,11 @@ async def test_a_hidden_worker_is_hidden_at_once_and_nothing_else_of_it_changes(
     assert await listed(gateway) == ["w1"]
 
 
-async def test_who_is_hidden_stays_hidden_over_a_restart_of_the_gateway(
+async def test_a_hidden_worker_stays_hidden_after_a_restart_of_the_gateway(
     nats_server: NatsServer, start_gateway: Any, store: Any
 ) -> None:
     async with start_gateway(nats_server.url) as gateway:
-        await enter(store, "w1")
+        await put_worker(store, "w1")
         assert (await gateway.patch("/workers/w1", json={"hidden": True})).status_code == 200
     async with start_gateway(nats_server.url) as gateway:
         assert await listed(gateway, scope="all") == []
@@ -243,14 +241,14 @@ async def stored_record(store: Any, worker_id: str = "w1") -> dict[str, Any]:
     return found
 
 
-async def test_a_patch_and_a_worker_that_writes_all_the_time_lose_nothing_of_each_other(
+async def test_a_patch_and_a_worker_that_writes_continuously_lose_no_updates(
     nats_server: NatsServer, gateway: httpx.AsyncClient, store: Any
 ) -> None:
-    await enter(store, "w1", beats=0)
+    await put_worker(store, "w1", beats=0)
     written = conflicts = 0
 
     async def write_like_a_worker(bucket: Bucket) -> None:
-        """Keep `hidden` and change the rest, by read and compare-and-set, as fast as can be."""
+        """Change all fields but `hidden` by compare-and-set, as fast as possible."""
         nonlocal written, conflicts
         while True:
             found = await bucket.read("w1")
@@ -266,16 +264,16 @@ async def test_a_patch_and_a_worker_that_writes_all_the_time_lose_nothing_of_eac
             written += 1
 
     settings = BrokerSettings(nats_url=nats_server.url)
-    async with open_broker(settings, name="frantic") as broker:
+    async with open_broker(settings, name="fast-writer") as broker:
         await broker.wait_until_up()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(write_like_a_worker, Bucket(broker, "pyoco_workers"))
-            for turn in range(40):
-                hidden = turn % 2 == 0
+            for number in range(40):
+                hidden = number % 2 == 0
                 seen = written
                 answer = await gateway.patch("/workers/w1", json={"hidden": hidden})
                 assert answer.status_code == 200
-                # The worker goes on, and keeps what was chosen.
+                # The worker continues to write and keeps `hidden`.
                 await eventually(lambda seen=seen: written > seen + 1, True)  # type: ignore[misc]
                 now = await stored_record(store)
                 assert now["hidden"] is hidden
@@ -287,10 +285,10 @@ async def test_a_patch_and_a_worker_that_writes_all_the_time_lose_nothing_of_eac
 @pytest.mark.parametrize(
     "worker_id", ["a b", ">", "*", "a..b", ".a", "a.", "日本語", "x" * 5000, "$KV", "a%0ab"]
 )
-async def test_an_impossible_id_is_not_found_and_never_asked_for(
+async def test_an_invalid_id_is_not_found_and_never_looked_up(
     gateway: httpx.AsyncClient, store: Any, worker_id: str
 ) -> None:
-    await enter(store, "w1")
+    await put_worker(store, "w1")
     path = b"/workers/" + "".join(f"%{byte:02X}" for byte in worker_id.encode()).encode()
     url = httpx.URL("/workers/x").copy_with(raw_path=path)
     answer = await gateway.patch(url, json={"hidden": True})
@@ -299,17 +297,17 @@ async def test_an_impossible_id_is_not_found_and_never_asked_for(
     assert (await stored_record(store))["hidden"] is False
 
 
-@pytest.mark.parametrize("what", ["nobody", "removed", "unreadable"])
-async def test_who_is_not_there_is_not_found(
-    gateway: httpx.AsyncClient, store: Any, what: str
+@pytest.mark.parametrize("worker_id", ["unknown", "removed", "unreadable"])
+async def test_an_unknown_worker_is_not_found(
+    gateway: httpx.AsyncClient, store: Any, worker_id: str
 ) -> None:
-    if what == "removed":
-        await enter(store, what)
+    if worker_id == "removed":
+        await put_worker(store, worker_id)
         headers = {"KV-Operation": "DEL"}
-        await store.js.publish(f"$KV.pyoco_workers.{what}", b"", headers=headers)
-    elif what == "unreadable":
-        await store.js.publish(f"$KV.pyoco_workers.{what}", b"[]")
-    answer = await gateway.patch(f"/workers/{what}", json={"hidden": True})
+        await store.js.publish(f"$KV.pyoco_workers.{worker_id}", b"", headers=headers)
+    elif worker_id == "unreadable":
+        await store.js.publish(f"$KV.pyoco_workers.{worker_id}", b"[]")
+    answer = await gateway.patch(f"/workers/{worker_id}", json={"hidden": True})
     assert (answer.status_code, answer.json()["err_id"]) == (404, "ERR-PYOCO-0020")
 
 
@@ -326,7 +324,7 @@ async def test_who_is_not_there_is_not_found(
         (b"[" * 100_000, "body"),
     ],
 )
-async def test_a_body_that_makes_no_sense_is_refused_by_name(
+async def test_an_invalid_body_is_refused_by_name(
     gateway: httpx.AsyncClient, body: bytes, named: str
 ) -> None:
     headers = {"Content-Type": "application/json"}
@@ -335,6 +333,6 @@ async def test_a_body_that_makes_no_sense_is_refused_by_name(
     assert [each["where"] for each in answer.json()["problems"]] == [named]
 
 
-async def test_a_body_that_is_not_said_to_be_json_is_not_read(gateway: httpx.AsyncClient) -> None:
+async def test_a_body_without_the_json_content_type_is_refused(gateway: httpx.AsyncClient) -> None:
     answer = await gateway.patch("/workers/w1", content=b'{"hidden": true}')
     assert (answer.status_code, answer.json()["err_id"]) == (415, "ERR-PYOCO-0103")

@@ -1,4 +1,4 @@
-"""Whoever can write the records of runs, as workers can, gets nothing run by it."""
+"""Workers can write run records, but a forged record does not start a run."""
 
 import json
 import logging
@@ -42,15 +42,15 @@ async def test_a_record_that_no_gateway_wrote_is_not_queued(
     monkeypatch.setattr(loop, "_STEP_SEC", 0.02)
     runs, signer = RunStore(broker, NAMES, retention_sec=60), JobSigner((KEY,))
     jobs = RunJobs(WorkflowTexts(broker, NAMES, retention_sec=60), "default", signer)
-    taken_in = snapshot(status="PENDING", tag="gpu", params=PARAMS)
-    job = await RunJobs(jobs.texts, "default").make(taken_in)
-    taken_in = taken_in.model_copy(update={"seal": signer.seal(job.to_bytes())})
+    accepted = snapshot(status="PENDING", tag="gpu", params=PARAMS)
+    job = await RunJobs(jobs.texts, "default").make(accepted)
+    accepted = accepted.model_copy(update={"seal": signer.seal(job.to_bytes())})
     forged = snapshot(status="PENDING", tag="gpu", params={"n": 1})
     for run in (
         forged,
-        snapshot(status="PENDING", tag="gpu", seal=taken_in.seal),
+        snapshot(status="PENDING", tag="gpu", seal=accepted.seal),
         snapshot(status="RUNNING", tag="gpu", worker_id="w", instance_id="i", attempt=1),
-        taken_in,
+        accepted,
     ):
         await put_record(broker, run)
     sight = TrackedRuns(ReaperTimeouts(HOUR, 0.01, unconfirmed=0.1))
@@ -74,10 +74,10 @@ async def test_a_record_that_no_gateway_wrote_is_not_queued(
             await eventually(refused, 3)
             await eventually(lambda: len(reaper.action_counts), 1)
             tasks.cancel_scope.cancel()
-    assert [each.body["run_id"] for each in await store.jobs()] == [taken_in.run_id]
+    assert [each.body["run_id"] for each in await store.jobs()] == [accepted.run_id]
 
 
-async def test_what_was_taken_in_is_sealed_whichever_way_it_came_and_can_be_redriven(
+async def test_accepted_runs_are_sealed_and_can_be_redriven(
     start_gateway: Any, nats_server: NatsServer, store: Any
 ) -> None:
     async with start_gateway(nats_server.url, PYOCO_JOB_SIGNING_KEY=KEY) as gateway:
@@ -97,12 +97,12 @@ async def test_what_was_taken_in_is_sealed_whichever_way_it_came_and_can_be_redr
             assert "seal" not in (await gateway.get(f"/runs/{run_id}")).json()
             answer = await _redriven(gateway, store, await _failed(store, run_id))
             assert answer.status_code == 200, answer.text
-            # And what became of it is sealed anew.
+            # The new run is sealed too.
             again = await _failed(store, answer.json()["new_run_id"])
             assert (await _redriven(gateway, store, again)).status_code == 200
 
 
-async def test_a_record_that_was_changed_is_not_redriven(
+async def test_a_changed_record_is_not_redriven(
     start_gateway: Any, nats_server: NatsServer, store: Any
 ) -> None:
     async with start_gateway(nats_server.url, PYOCO_JOB_SIGNING_KEY=KEY) as gateway:
@@ -115,7 +115,7 @@ async def test_a_record_that_was_changed_is_not_redriven(
 
 
 async def _failed(store: Any, run_id: str, **changes: Any) -> str:
-    """Have a worker end a run, and write what else it likes."""
+    """End a run as a worker does, with further changes to its record."""
     record = (await store.runs())[run_id]
     body = json.dumps({**record, "status": "FAILED", "error": "x", **changes}).encode()
     await store.js.publish(f"$KV.pyoco_runs.{run_id}", body)
@@ -124,5 +124,5 @@ async def _failed(store: Any, run_id: str, **changes: Any) -> str:
 
 async def _redriven(gateway: httpx.AsyncClient, store: Any, run_id: str) -> httpx.Response:
     letter = {"timestamp": NOW, "reason": "execution_error", "run_id": run_id, "tag": "cpu"}
-    kept = await store.js.publish("pyoco.dlq.cpu", json.dumps(letter).encode())
-    return await gateway.post(f"/dlq/{kept.seq}/redrive")
+    stored = await store.js.publish("pyoco.dlq.cpu", json.dumps(letter).encode())
+    return await gateway.post(f"/dlq/{stored.seq}/redrive")

@@ -17,7 +17,7 @@ async def submit(
     return await gateway.post("/runs", json=body, headers={"X-Idempotency-Key": key})
 
 
-async def test_a_repeat_is_answered_as_the_first_one_was(
+async def test_a_repeated_submission_gets_the_same_response(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     first = await submit(gateway, "order-7")
@@ -30,22 +30,24 @@ async def test_a_repeat_is_answered_as_the_first_one_was(
     (job,) = await store.jobs()
     (record,) = (await store.runs()).values()
     assert job.headers["Nats-Msg-Id"] == f"{record['run_id']}:{record['submitted_at']}"
-    # A hash, and not what was submitted a second time.
+    # Only a hash of the request is stored.
     assert len(record["request_hash"]) == 64
 
 
-async def test_the_order_and_spacing_of_a_body_do_not_matter(gateway: httpx.AsyncClient) -> None:
+async def test_field_order_and_whitespace_do_not_matter(
+    gateway: httpx.AsyncClient,
+) -> None:
     headers = {"X-Idempotency-Key": "k", "Content-Type": "application/json"}
-    spelled = [
+    bodies = [
         b'{"flow_name":"f","params":{"a":1,"b":"\\u4e16"}}',
         '{ "params": {"b": "世", "a": 1},\n "flow_name": "f" }'.encode(),
     ]
-    answers = [await gateway.post("/runs", content=body, headers=headers) for body in spelled]
+    answers = [await gateway.post("/runs", content=body, headers=headers) for body in bodies]
     assert [answer.status_code for answer in answers] == [200, 200]
     assert answers[0].json() == answers[1].json()
 
 
-async def test_another_body_under_the_key_is_refused(
+async def test_another_body_with_the_same_key_is_refused(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     first = await submit(gateway, "order-7")
@@ -55,7 +57,7 @@ async def test_another_body_under_the_key_is_refused(
     assert len(await store.jobs()) == 1
 
 
-async def test_without_a_key_equal_submissions_are_two_runs(
+async def test_without_a_key_equal_submissions_make_two_runs(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     for _ in range(2):
@@ -73,7 +75,7 @@ async def test_a_key_may_be_any_printable_text(gateway: httpx.AsyncClient, key: 
 
 
 @pytest.mark.parametrize("key", [b"", b"x" * 256, b"a\tb", b"\x80"])
-async def test_a_key_that_is_none_is_refused(
+async def test_an_invalid_key_is_refused(
     gateway: httpx.AsyncClient, store: Any, key: bytes
 ) -> None:
     answer = await gateway.post("/runs", json=BODY, headers=[(b"X-Idempotency-Key", key)])
@@ -82,7 +84,7 @@ async def test_a_key_that_is_none_is_refused(
     assert await store.runs() == {}
 
 
-async def test_twenty_at_once_through_two_gateways_are_one_run(
+async def test_twenty_concurrent_submissions_to_two_gateways_make_one_run(
     nats_server: NatsServer, gateway: httpx.AsyncClient, start_gateway: Any, store: Any
 ) -> None:
     answers: list[httpx.Response] = []
@@ -99,7 +101,7 @@ async def test_twenty_at_once_through_two_gateways_are_one_run(
     assert len(await store.runs()) == len(await store.jobs()) == 1
 
 
-async def test_a_repeat_is_one_over_restarts_of_gateway_and_broker(
+async def test_a_repeat_is_recognised_after_restarts_of_gateway_and_broker(
     nats_server: NatsServer, start_gateway: Any, store: Any
 ) -> None:
     async with start_gateway(nats_server.url) as first:
@@ -114,7 +116,7 @@ async def test_a_repeat_is_one_over_restarts_of_gateway_and_broker(
     assert list(await store.runs()) == [run_id]
 
 
-async def test_a_run_that_was_cancelled_is_not_submitted_again_by_its_key(
+async def test_repeating_the_submission_of_a_cancelled_run_does_not_start_it(
     gateway: httpx.AsyncClient,
 ) -> None:
     run_id = (await submit(gateway, "order-7")).json()["run_id"]
@@ -124,7 +126,7 @@ async def test_a_run_that_was_cancelled_is_not_submitted_again_by_its_key(
     assert (await gateway.get(f"/runs/{run_id}")).json()["status"] in ("CANCELLING", "CANCELLED")
 
 
-async def test_the_key_is_described(gateway: httpx.AsyncClient) -> None:
+async def test_the_key_is_part_of_the_openapi_description(gateway: httpx.AsyncClient) -> None:
     operation = (await gateway.get("/openapi.json")).json()["paths"]["/runs"]["post"]
     (parameter,) = operation["parameters"]
     assert (parameter["in"], parameter["name"]) == ("header", "X-Idempotency-Key")

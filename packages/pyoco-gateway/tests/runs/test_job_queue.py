@@ -1,4 +1,4 @@
-"""Every job that a gateway queues is signed, by whatever way it comes into the queue."""
+"""Every job that a gateway queues is signed."""
 
 import time
 from typing import Any
@@ -26,15 +26,15 @@ NAMES = Names()
 YAML = "flow: {graph: only}\ntasks: {only: {callable: 'my_tasks:only'}}\n"
 
 
-def taken_in(**fields: Any) -> RunSnapshot:
-    """Return the record of a run as a gateway with the key takes it in."""
+def accepted(**fields: Any) -> RunSnapshot:
+    """Return the record of a run that a gateway with the key has accepted."""
     run = snapshot(**fields)
     job = RunJob.of(run, default_tag="default")
     return run.model_copy(update={"seal": JobSigner((KEY,)).seal(job.to_bytes())})
 
 
 async def signed_by(store: Store, run_id: str) -> set[str]:
-    """Return with which of the keys the jobs of a run are signed; raise where one is not."""
+    """Return the ids of the keys that signed a run's jobs; raise if one is not signed."""
     state = (await store.js.stream_info(NAMES.work_stream)).state
     found: set[str] = set()
     for sequence in range(max(state.first_seq, 1), state.last_seq + 1):
@@ -53,10 +53,10 @@ async def submitted(http: httpx.AsyncClient, path: str, **options: Any) -> str:
     return str(body.get("new_run_id") or body["run_id"])
 
 
-async def test_runs_of_every_kind_are_queued_with_a_signature(
+async def test_submitted_and_redriven_runs_are_queued_with_a_signature(
     nats_server: NatsServer, start_gateway: StartGateway, store: Store, broker: Broker
 ) -> None:
-    failed = taken_in(status=RunStatus.FAILED.value, error="no")
+    failed = accepted(status=RunStatus.FAILED.value, error="no")
     await put_record(broker, failed)
     letter = DeadLetter(timestamp=1.0, reason="execution_error", run_id=failed.run_id)
     await DeadLetterWriter(broker, NAMES).put(letter, 1)
@@ -76,30 +76,30 @@ async def test_runs_of_every_kind_are_queued_with_a_signature(
         assert await signed_by(store, run_id) == {key_id(KEY)}
 
 
-async def test_the_second_job_of_a_run_whose_worker_is_silent_is_signed_too(
+async def test_the_new_job_of_a_run_whose_worker_is_silent_is_signed(
     nats_server: NatsServer, start_gateway: StartGateway, store: Store, broker: Broker
 ) -> None:
-    owner = {"worker_id": "w1", "instance_id": "life", "attempt": 1, "job_seq": 7}
-    silent = taken_in(status=RunStatus.RUNNING.value, updated_at=time.time(), **owner)
+    owner = {"worker_id": "w1", "instance_id": "i1", "attempt": 1, "job_seq": 7}
+    silent = accepted(status=RunStatus.RUNNING.value, updated_at=time.time(), **owner)
     environ = {"PYOCO_JOB_SIGNING_KEY": KEY, "PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "0.05"}
     async with start_gateway(nats_server.url, **environ):
         await put_record(broker, silent)
         await eventually(lambda: signed_by(store, silent.run_id), {key_id(KEY)})
 
 
-async def test_without_a_key_nothing_is_signed(gateway: httpx.AsyncClient, store: Store) -> None:
+async def test_without_a_key_jobs_are_not_signed(gateway: httpx.AsyncClient, store: Store) -> None:
     await submitted(gateway, "/runs", json={"flow_name": "hello"})
     [job] = await store.jobs()
     assert SIGNATURE_HEADER not in job.headers
 
 
 @pytest.mark.parametrize("tags", ["", "cpu,gpu"])
-async def test_queues_are_made_for_the_tags_that_the_gateway_was_told(
+async def test_consumers_are_created_for_the_configured_tags(
     nats_server: NatsServer, start_gateway: StartGateway, store: Store, tags: str
 ) -> None:
     environ = {"PYOCO_WORKER_TAGS": tags, "PYOCO_CONSUMER_ACK_WAIT_SEC": "40"} if tags else {}
     async with start_gateway(nats_server.url, **environ):
-        made = await store.js.consumers_info(NAMES.work_stream)
-    assert {queue.name: queue.config.ack_wait for queue in made} == {
+        consumers = await store.js.consumers_info(NAMES.work_stream)
+    assert {queue.name: queue.config.ack_wait for queue in consumers} == {
         f"pyoco_workers_{tag}": 40.0 for tag in filter(None, tags.split(","))
     }

@@ -26,7 +26,7 @@ async def put(store: Any, **fields: Any) -> str:
 
 
 async def filled(store: Any, count: int) -> list[str]:
-    """Runs that are over, each updated a second after the one before."""
+    """Store ended runs, each updated a second after the one before; return their ids."""
     return [
         await put(store, status="COMPLETED", updated_at=NOW + number, submitted_at=NOW + number)
         for number in range(count)
@@ -41,12 +41,12 @@ async def listed(gateway: httpx.AsyncClient, query: str = "") -> list[str]:
 
 
 async def total(gateway: httpx.AsyncClient, query: str = "") -> int:
-    """How many runs are counted; -1 while they cannot be."""
+    """Return the number of counted runs; -1 while counts are unavailable."""
     answer = await gateway.get(f"/runs/counts{query}")
     return int(answer.json()["total"]) if answer.status_code == httpx.codes.OK else -1
 
 
-async def test_an_empty_bucket_has_no_runs_and_that_is_no_failure(
+async def test_an_empty_bucket_gives_empty_lists_and_counts(
     gateway: httpx.AsyncClient,
 ) -> None:
     assert (await gateway.get("/runs")).json() == []
@@ -58,14 +58,14 @@ async def test_an_empty_bucket_has_no_runs_and_that_is_no_failure(
     assert counts == {"total": 0, "by_status": dict.fromkeys(STATUSES, 0)}
 
 
-async def test_an_own_submission_is_listed_and_counted_at_once(gateway: httpx.AsyncClient) -> None:
+async def test_a_submitted_run_is_listed_and_counted_at_once(gateway: httpx.AsyncClient) -> None:
     for number in range(1, 21):
         run_id = (await gateway.post("/runs", json={"flow_name": "hello"})).json()["run_id"]
         assert (await listed(gateway, "?limit=1"))[0] == run_id
         assert await total(gateway) == number
 
 
-async def test_a_list_shows_the_latest_first_and_as_many_as_wanted(
+async def test_a_list_shows_the_latest_runs_first_up_to_the_limit(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     runs = await filled(store, 60)
@@ -76,7 +76,7 @@ async def test_a_list_shows_the_latest_first_and_as_many_as_wanted(
     assert len(await listed(gateway, "?limit=200")) == 60
 
 
-async def test_filters_choose_and_counts_agree(gateway: httpx.AsyncClient, store: Any) -> None:
+async def test_filters_select_runs_and_counts_agree(gateway: httpx.AsyncClient, store: Any) -> None:
     failed = await put(store, status="FAILED", flow_name="daily_report", tag="gpu", error="why")
     done = await put(store, status="COMPLETED", flow_name="daily_sync", workflow_yaml_sha256="ab")
     other = await put(store, status="CANCELLED", flow_name="日次集計", submitted_at=NOW - 100)
@@ -102,7 +102,7 @@ async def test_filters_choose_and_counts_agree(gateway: httpx.AsyncClient, store
     assert {"params", "tasks", "task_records"}.isdisjoint(item)
 
 
-async def test_whole_snapshots_come_when_they_are_asked_for(
+async def test_full_snapshots_are_returned_on_request(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     records = {"a": {"state": "SUCCEEDED", "output": [1]}}
@@ -118,27 +118,27 @@ async def test_whole_snapshots_come_when_they_are_asked_for(
         assert page["items"] == [run]
 
 
-async def test_the_history_is_walked_from_the_newest_to_the_oldest(
+async def test_the_history_is_paged_from_newest_to_oldest(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     runs = await filled(store, 23)
     await eventually(lambda: total(gateway), 23)
-    seen: list[str] = []
+    shown: list[str] = []
     query = "?order=created&limit=5"
     while True:
         page = (await gateway.get(f"/runs{query}")).json()
-        seen += [item["run_id"] for item in page["items"]]
+        shown += [item["run_id"] for item in page["items"]]
         if page["next_cursor"] is None:
             break
-        # Runs that change move to the top of other lists, and not of this one.
-        await put(store, run_id=runs[0], status="FAILED", updated_at=NOW + 1000 + len(seen))
-        # The order need not be said again.
+        # A change does not move a run within this order.
+        await put(store, run_id=runs[0], status="FAILED", updated_at=NOW + 1000 + len(shown))
+        # The cursor implies the order.
         query = f"?limit=5&cursor={page['next_cursor']}"
 
-    assert seen == runs[::-1]
+    assert shown == runs[::-1]
 
 
-async def test_a_cursor_serves_at_every_gateway_and_after_a_restart(
+async def test_a_cursor_works_at_every_gateway_and_after_a_restart(
     nats_server: NatsServer, store: Any, start_gateway: Any
 ) -> None:
     async with start_gateway(nats_server.url) as first:
@@ -151,9 +151,7 @@ async def test_a_cursor_serves_at_every_gateway_and_after_a_restart(
         assert await listed(second, f"?cursor={changes}") == runs[4:]
 
 
-async def test_a_poll_follows_changes_and_nothing_but_changes(
-    gateway: httpx.AsyncClient, store: Any
-) -> None:
+async def test_a_poll_returns_only_changes(gateway: httpx.AsyncClient, store: Any) -> None:
     first, second = await filled(store, 2)
     await eventually(lambda: total(gateway), 2)
 
@@ -168,7 +166,7 @@ async def test_a_poll_follows_changes_and_nothing_but_changes(
     cursor = page["next_cursor"]
     assert await following() == []
     assert page["next_cursor"] == cursor
-    # A heartbeat is no change; a write by a clock that is behind is one.
+    # A heartbeat is not a change; a write with a slow clock is one.
     await put(
         store, run_id=second, status="COMPLETED", updated_at=NOW + 1, submitted_at=NOW + 1,
         heartbeat_at=NOW + 500,
@@ -178,7 +176,7 @@ async def test_a_poll_follows_changes_and_nothing_but_changes(
     assert await following() == []
 
 
-async def test_a_bad_query_is_refused_by_the_name_of_its_parameter(
+async def test_an_invalid_parameter_is_refused_by_name(
     gateway: httpx.AsyncClient,
 ) -> None:
     for query, named in {
@@ -202,7 +200,7 @@ async def test_a_bad_query_is_refused_by_the_name_of_its_parameter(
         assert [problem["where"] for problem in answer.json()["problems"]] == [named]
 
 
-async def test_a_cursor_goes_with_its_own_list_only(gateway: httpx.AsyncClient, store: Any) -> None:
+async def test_a_cursor_is_refused_for_another_list(gateway: httpx.AsyncClient, store: Any) -> None:
     await filled(store, 3)
     await eventually(lambda: total(gateway), 3)
     history = (await gateway.get("/runs?order=created&limit=1&tag=default")).json()["next_cursor"]
@@ -223,7 +221,7 @@ async def test_a_cursor_goes_with_its_own_list_only(gateway: httpx.AsyncClient, 
     assert len(await listed(gateway, f"?cursor={changes}&limit=200&updated_after=7")) == 2
 
 
-async def test_an_unreadable_record_is_left_out_and_harms_no_other(
+async def test_unreadable_records_are_left_out_of_lists(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     run_id = await put(store)
@@ -237,7 +235,7 @@ async def test_an_unreadable_record_is_left_out_and_harms_no_other(
     assert (await gateway.get("/health?verbose=1")).json()["index"]["unreadable"] == 6
 
 
-async def test_a_run_that_is_deleted_vanishes_from_every_list(
+async def test_a_deleted_run_disappears_from_every_list(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     run_id, other = await filled(store, 2)
@@ -249,10 +247,10 @@ async def test_a_run_that_is_deleted_vanishes_from_every_list(
         assert await listed(gateway, query) == [other]
 
 
-async def test_lists_ask_nothing_of_the_broker_and_never_fail(
+async def test_lists_send_no_requests_to_the_broker(
     gateway: httpx.AsyncClient, store: Any, nats_server: NatsServer
 ) -> None:
-    """Each answer is whole, and four hundred of them cost the broker not one request."""
+    """Four hundred complete responses cause no request to the broker."""
     runs = await filled(store, 100)
     await eventually(lambda: total(gateway), 100)
 
@@ -266,14 +264,14 @@ async def test_lists_ask_nothing_of_the_broker_and_never_fail(
         assert len(await listed(gateway, "?updated_after=0&limit=200")) == 100
         assert len(await listed(gateway, "?order=created&status=COMPLETED&limit=200")) == 100
         assert await total(gateway) == 100
-    # Reaper and checks of its own may ask a few times meanwhile.
+    # The reaper and the checks of the gateway may send a few.
     assert await requests() - before < 20
 
 
-async def test_without_a_broker_lists_are_unavailable_and_come_back_with_it(
+async def test_lists_are_unavailable_while_the_broker_is_down(
     gateway: httpx.AsyncClient, store: Any, nats_server: NatsServer
 ) -> None:
-    """An index that nobody feeds any more would lie by and by."""
+    """The index would become outdated."""
     runs = await filled(store, 3)
     await eventually(lambda: total(gateway), 3)
     nats_server.kill()
@@ -290,7 +288,7 @@ async def test_without_a_broker_lists_are_unavailable_and_come_back_with_it(
     assert await listed(gateway) == runs[::-1]
 
 
-async def test_a_list_waits_for_an_index_that_is_being_built_and_then_says_when_to_come_back(
+async def test_lists_answer_503_with_retry_after_while_the_index_is_built(
     start_gateway: Any, nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def never(_: BucketWatch) -> None:
@@ -308,14 +306,14 @@ async def test_a_list_waits_for_an_index_that_is_being_built_and_then_says_when_
             answer = await gateway.get(path)
             assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0123")
             assert answer.headers["Retry-After"] == "2"
-        # What does not need the index is served meanwhile.
+        # Requests that do not need the index are served.
         assert (await gateway.post("/runs", json={"flow_name": "hello"})).status_code == 200
 
 
-async def test_a_cursor_from_beyond_the_end_of_the_bucket_is_refused(
+async def test_a_cursor_ahead_of_the_bucket_is_refused(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
-    """A store that was brought back from a backup counts anew from where it stood."""
+    """A bucket restored from a backup continues with lower revisions."""
     info = await store.client.request("$JS.API.STREAM.INFO.KV_pyoco_runs", timeout=5)
     cursors = Cursors("KV_pyoco_runs", json.loads(info.data)["created"])
     ahead = cursors.write(ChangesCursor(1000, 0.0, 1000), ListFilters().fingerprint)
@@ -323,10 +321,10 @@ async def test_a_cursor_from_beyond_the_end_of_the_bucket_is_refused(
     answer = await gateway.get(f"/runs?cursor={ahead}")
 
     assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0017")
-    assert "start anew" in answer.json()["detail"]
+    assert "start again" in answer.json()["detail"]
 
 
-async def test_a_bucket_made_anew_is_listed_anew_and_ends_its_cursors(
+async def test_a_recreated_bucket_is_listed_and_old_cursors_are_refused(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     await filled(store, 5)
@@ -348,16 +346,16 @@ async def test_a_bucket_made_anew_is_listed_anew_and_ends_its_cursors(
     for cursor in cursors:
         answer = await gateway.get(f"/runs?cursor={cursor}")
         assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0017")
-        assert "start anew" in answer.json()["detail"]
+        assert "start again" in answer.json()["detail"]
 
 
-async def test_a_poller_sees_the_final_state_of_five_thousand_runs_that_eight_writers_change(
+async def test_a_poller_gets_the_final_state_of_five_thousand_runs_from_eight_writers(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     final: dict[str, str] = {}
 
     async def write(runs: list[str]) -> None:
-        # As many in flight as keeps the broker busy; what a writer knows to be stored is final.
+        # Enough concurrent writes to keep the broker busy.
         for status in ("PENDING", "RUNNING", "COMPLETED"):
             for first in range(0, len(runs), 125):
                 async with anyio.create_task_group() as batch:

@@ -11,8 +11,8 @@ from pyoco_testkit.nats_server import NatsServer
 
 RUN = "7d0c1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4"
 
-# As a subject, these would mean every run, break the request, or name another key.
-IMPOSSIBLE = [
+# In a subject, these would match every run, break the request, or name another key.
+INVALID = [
     "a b",
     ">",
     "*",
@@ -32,7 +32,7 @@ async def stored(store: Any, **fields: Any) -> None:
     await store.js.publish(f"$KV.pyoco_runs.{RUN}", value)
 
 
-async def test_a_run_is_read_as_it_is_stored_without_its_task_records(
+async def test_a_run_is_returned_as_stored_without_its_task_records(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     await stored(
@@ -58,7 +58,7 @@ async def test_a_run_is_read_as_it_is_stored_without_its_task_records(
 
 
 @pytest.mark.parametrize("include", ["records", "full", "all"])
-async def test_task_records_come_when_they_are_asked_for(
+async def test_task_records_are_returned_only_on_request(
     gateway: httpx.AsyncClient, store: Any, include: str
 ) -> None:
     await stored(store, task_records={"a": {"state": "FAILED", "error": "why"}})
@@ -69,7 +69,7 @@ async def test_task_records_come_when_they_are_asked_for(
     assert "request_hash" not in run
 
 
-async def test_a_part_nobody_knows_is_refused(gateway: httpx.AsyncClient) -> None:
+async def test_an_unknown_include_is_refused(gateway: httpx.AsyncClient) -> None:
     answer = await gateway.get(f"/runs/{RUN}", params={"include": "everything"})
 
     assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0002")
@@ -77,7 +77,9 @@ async def test_a_part_nobody_knows_is_refused(gateway: httpx.AsyncClient) -> Non
     assert "'records', 'full' or 'all'" in answer.json()["detail"]
 
 
-async def test_tasks_are_read_with_their_records(gateway: httpx.AsyncClient, store: Any) -> None:
+async def test_tasks_are_returned_with_their_records(
+    gateway: httpx.AsyncClient, store: Any
+) -> None:
     await stored(
         store,
         status="FAILED",
@@ -99,7 +101,7 @@ async def test_tasks_are_read_with_their_records(gateway: httpx.AsyncClient, sto
 
 
 @pytest.mark.parametrize(("language", "words"), [("en", "not found"), ("ja", "見つかりません")])
-async def test_a_run_that_is_not_there_is_not_found(
+async def test_an_unknown_run_is_not_found(
     gateway: httpx.AsyncClient, language: str, words: str
 ) -> None:
     headers = {"Accept-Language": language}
@@ -116,29 +118,27 @@ async def test_a_deleted_run_is_not_found(gateway: httpx.AsyncClient, store: Any
     assert (await gateway.get(f"/runs/{RUN}")).status_code == 404
 
 
-@pytest.mark.parametrize("run_id", IMPOSSIBLE)
-async def test_an_impossible_id_is_not_found_and_never_asked_for(
+@pytest.mark.parametrize("run_id", INVALID)
+async def test_an_invalid_id_is_not_found_without_a_request_to_the_broker(
     start_gateway: Any, nats_server: NatsServer, run_id: str
 ) -> None:
-    """With the broker gone a possible id is 503: only what is not looked up can be 404."""
+    """Without the broker, a valid id is answered 503; an invalid one is never looked up."""
     async with start_gateway(nats_server.url) as gateway:
         nats_server.kill()
         url = httpx.URL("/runs/").copy_with(raw_path=b"/runs/" + quoted(run_id))
-        impossible = await gateway.get(url)
-        possible = await gateway.get(f"/runs/{new_run_id()}")
+        invalid = await gateway.get(url)
+        valid = await gateway.get(f"/runs/{new_run_id()}")
 
-    assert impossible.status_code == 404
-    assert len(impossible.content) < 1000
-    assert (possible.status_code, possible.json()["err_id"]) == (503, "ERR-PYOCO-0003")
+    assert invalid.status_code == 404
+    assert len(invalid.content) < 1000
+    assert (valid.status_code, valid.json()["err_id"]) == (503, "ERR-PYOCO-0003")
 
 
 def quoted(text: str) -> bytes:
     return "".join(f"%{byte:02X}" for byte in text.encode()).encode()
 
 
-async def test_a_record_of_somebody_elses_making_is_named_as_unreadable(
-    gateway: httpx.AsyncClient, store: Any
-) -> None:
+async def test_an_unreadable_record_is_answered_500(gateway: httpx.AsyncClient, store: Any) -> None:
     await store.js.publish(f"$KV.pyoco_runs.{RUN}", b'{"not": "a snapshot"}')
 
     answer = await gateway.get(f"/runs/{RUN}")
@@ -146,7 +146,7 @@ async def test_a_record_of_somebody_elses_making_is_named_as_unreadable(
     assert (answer.status_code, answer.json()["err_id"]) == (500, "ERR-PYOCO-0115")
 
 
-async def test_an_own_submission_is_read_at_once(gateway: httpx.AsyncClient) -> None:
+async def test_a_submitted_run_can_be_read_at_once(gateway: httpx.AsyncClient) -> None:
     for _ in range(20):
         run_id = (await gateway.post("/runs", json={"flow_name": "hello"})).json()["run_id"]
         assert (await gateway.get(f"/runs/{run_id}")).json()["status"] == "PENDING"

@@ -1,4 +1,4 @@
-"""A submission whose fate nobody knows: no answer of the broker is not a no."""
+"""Submissions with an unknown outcome, because the broker does not answer."""
 
 import logging
 from typing import Any
@@ -10,8 +10,8 @@ from pyoco_protocol.jetstream.requests import ask
 
 
 @pytest.fixture(autouse=True)
-def _impatience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait half a second for an answer that will not come; the product waits ten times as long."""
+def _short_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait half a second for a missing answer, a tenth of the normal time."""
     monkeypatch.setattr(ask, "__kwdefaults__", {**(ask.__kwdefaults__ or {}), "timeout_sec": 0.5})
 
 
@@ -28,21 +28,21 @@ def assert_unknown(answer: httpx.Response) -> str:
 async def test_a_publish_without_an_answer_keeps_the_record(
     broker_link: Any, start_gateway: Any, store: Any
 ) -> None:
-    """The job may have arrived: deleting the record would turn it into one nobody can follow."""
+    """The job may be queued, so deleting its record would leave a job without a run."""
     link, url = broker_link
     async with start_gateway(url) as gateway:
         link.lose_answers = ("pyoco.work.",)
         run_id = assert_unknown(await submit(gateway))
-        seen = await gateway.get(f"/runs/{run_id}")
+        run = await gateway.get(f"/runs/{run_id}")
 
-    assert (seen.status_code, seen.json()["status"]) == (200, "PENDING")
+    assert (run.status_code, run.json()["status"]) == (200, "PENDING")
     assert [job.body["run_id"] for job in await store.jobs()] == [run_id]
 
 
-async def test_a_publish_that_never_arrived_keeps_the_record_too(
+async def test_a_publish_that_never_arrives_keeps_the_record(
     broker_link: Any, start_gateway: Any, store: Any
 ) -> None:
-    """From here the two cases look the same."""
+    """The gateway cannot distinguish this from a lost answer."""
     link, url = broker_link
     async with start_gateway(url) as gateway:
         link.swallow = ("pyoco.work.",)
@@ -52,7 +52,7 @@ async def test_a_publish_that_never_arrived_keeps_the_record_too(
     assert await store.jobs() == []
 
 
-async def test_a_record_without_an_answer_is_told_by_its_id_and_not_queued(
+async def test_a_record_write_without_an_answer_returns_the_run_id_and_queues_nothing(
     broker_link: Any, start_gateway: Any, store: Any
 ) -> None:
     link, url = broker_link
@@ -64,10 +64,10 @@ async def test_a_record_without_an_answer_is_told_by_its_id_and_not_queued(
     assert await store.jobs() == []
 
 
-async def test_a_record_that_could_not_be_taken_back_is_logged_and_told_by_its_id(
+async def test_a_record_that_could_not_be_deleted_is_logged_and_its_id_returned(
     broker_link: Any, start_gateway: Any, store: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It stays and may yet be run, so the caller must not take it for refused."""
+    """The record stays and the run may be executed later, so it was not refused."""
     link, url = broker_link
     async with start_gateway(url) as gateway:
         await store.js.delete_stream("PYOCO_WORK")
@@ -82,10 +82,10 @@ async def test_a_record_that_could_not_be_taken_back_is_logged_and_told_by_its_i
     assert "SECRET" not in caplog.text
 
 
-async def test_a_workflow_file_that_is_not_surely_kept_leaves_no_run(
+async def test_a_workflow_file_with_an_unknown_outcome_leaves_no_run(
     broker_link: Any, start_gateway: Any, store: Any
 ) -> None:
-    """Nothing was accepted, and that is known: the caller may simply try again."""
+    """The run was certainly not accepted, so the caller can repeat the request."""
     link, url = broker_link
     files = {"workflow": b'flow: {graph: a}\ntasks: {a: {callable: "m:f"}}'}
     async with start_gateway(url) as gateway:

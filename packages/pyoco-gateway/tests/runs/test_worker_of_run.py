@@ -1,4 +1,4 @@
-"""What `GET /runs/{run_id}` says of the worker that has the run."""
+"""The fields of `GET /runs/{run_id}` about the run's worker."""
 
 import json
 import time
@@ -19,7 +19,7 @@ async def put_run(store: Any, **fields: Any) -> None:
     await store.js.publish(f"$KV.pyoco_runs.{RUN}", value)
 
 
-async def enter(store: Any, instance_id: str = "i1") -> float:
+async def put_worker(store: Any, instance_id: str = "i1") -> float:
     now = time.time()
     record = {
         "worker_id": "w1",
@@ -33,50 +33,50 @@ async def enter(store: Any, instance_id: str = "i1") -> float:
     return now
 
 
-async def said(gateway: httpx.AsyncClient) -> list[Any]:
+async def worker_fields(gateway: httpx.AsyncClient) -> list[Any]:
     run = (await gateway.get(f"/runs/{RUN}")).json()
     return [run[name] for name in FIELDS]
 
 
-async def test_a_run_says_whether_its_worker_lives(
+async def test_a_run_shows_whether_its_worker_is_alive(
     nats_server: NatsServer, start_gateway: Any, store: Any
 ) -> None:
-    quick = {
+    settings = {
         "PYOCO_WORKER_DISCONNECT_TIMEOUT_SEC": "1",
         "PYOCO_WORKER_HEARTBEAT_INTERVAL_SEC": "0.5",
     }
-    async with start_gateway(nats_server.url, **quick) as gateway:
+    async with start_gateway(nats_server.url, **settings) as gateway:
         await put_run(store, worker_id="w1", instance_id="i1")
-        assert await said(gateway) == ["w1", None, None, None]
-        beat = await enter(store)
-        await eventually(lambda: said(gateway), ["w1", True, beat, ["cpu", "gpu"]])
-        await eventually(lambda: said(gateway), ["w1", False, beat, ["cpu", "gpu"]], 5)
+        assert await worker_fields(gateway) == ["w1", None, None, None]
+        seen_at = await put_worker(store)
+        await eventually(lambda: worker_fields(gateway), ["w1", True, seen_at, ["cpu", "gpu"]])
+        await eventually(lambda: worker_fields(gateway), ["w1", False, seen_at, ["cpu", "gpu"]], 5)
 
 
-async def test_a_later_life_of_its_worker_is_not_the_one_that_has_the_run(
+async def test_a_restarted_worker_is_not_shown_as_the_live_worker_of_an_older_run(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     await put_run(store, worker_id="w1", instance_id="i1")
-    beat = await enter(store, "i2")
-    await eventually(lambda: said(gateway), ["w1", False, beat, ["cpu", "gpu"]])
+    seen_at = await put_worker(store, "i2")
+    await eventually(lambda: worker_fields(gateway), ["w1", False, seen_at, ["cpu", "gpu"]])
 
 
-async def test_a_run_that_nobody_has_says_nothing_of_a_worker(
+async def test_a_run_without_a_worker_has_null_worker_fields(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
-    await enter(store)
+    await put_worker(store)
     await put_run(store)
-    assert await said(gateway) == [None, None, None, None]
+    assert await worker_fields(gateway) == [None, None, None, None]
 
 
-async def test_what_is_said_of_the_worker_costs_no_request(
+async def test_the_worker_fields_need_no_request_to_the_broker(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     await put_run(store, worker_id="w1", instance_id="i1")
-    beat = await enter(store)
-    await eventually(lambda: said(gateway), ["w1", True, beat, ["cpu", "gpu"]])
+    seen_at = await put_worker(store)
+    await eventually(lambda: worker_fields(gateway), ["w1", True, seen_at, ["cpu", "gpu"]])
     before = int((await store.js.account_info()).api.total)
     for _ in range(20):
-        await said(gateway)
-    # One for each read of the run, and a few of those who run in the background.
+        await worker_fields(gateway)
+    # One request for each read of the run, and a few of background tasks.
     assert int((await store.js.account_info()).api.total) - before < 35

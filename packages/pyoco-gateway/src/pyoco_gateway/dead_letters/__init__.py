@@ -1,1 +1,1 @@
-"""Dead letters: find them, redrive them, discard them."""
+"""Dead letters: list, redrive and delete them."""

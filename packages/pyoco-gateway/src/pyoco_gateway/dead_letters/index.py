@@ -1,4 +1,4 @@
-"""What the gateway knows of all dead letters: enough to find those that are asked for."""
+"""An in-memory index of all dead letters, by reason, tag, run and tenant."""
 
 import logging
 import sqlite3
@@ -15,13 +15,13 @@ from pyoco_protocol.wire import WireModel
 
 _log = logging.getLogger(__name__)
 
-# Of a stream without a limit the newest are known.
+# Only the newest letters are kept, if the stream has no limit.
 MAX_LETTERS: Final = 100_000
-# How many more may be held until the oldest are let go of: one by one would be slow.
-_SLACK: Final = 1000
-_BEYOND_ALL: Final = 2**63 - 1
+# The oldest letters are dropped in batches of this size; one by one would be slow.
+_DROP_BATCH: Final = 1000
+_MAX_SEQ: Final = 2**63 - 1
 
-# `seq` ends every index by itself, so that each question is answered in order from one of them.
+# As the rowid, `seq` is the last column of every index, so each query reads one index in order.
 _SCHEMA: Final = """
     CREATE TABLE letters (
         seq INTEGER PRIMARY KEY, reason TEXT, tag TEXT, run_id TEXT, tenant_id TEXT
@@ -38,7 +38,7 @@ _SCHEMA: Final = """
 
 
 class _Outline(WireModel):
-    """What letters are looked for by; the rest need not be understood."""
+    """The fields of a letter that filters use; all other fields are ignored."""
 
     timestamp: float
     reason: str
@@ -48,44 +48,44 @@ class _Outline(WireModel):
 
 @dataclass(frozen=True, slots=True)
 class LetterFilter:
-    """Which letters; None does not matter."""
+    """The letters to find; a condition that is None matches all."""
 
     reason: str | None = None
-    # The tag a letter is kept under: `unknown` where its job named none.
+    # The tag a letter is stored under: `unknown` if its job had none.
     tag: str | None = None
     run_id: str | None = None
-    # Never asked for in a query: whose letters the caller may see.
+    # Set from the caller, never from the query string.
     tenant_id: str | None = None
 
 
 class DeadLetterIndex:
-    """Follows the stream of dead letters and answers which of them match a filter.
+    """Follows the stream of dead letters and finds those that match a filter.
 
-    It may name letters that are gone: another gateway may have removed them. Whoever finds one
-    missing says so with `drop`.
+    It may return letters that another gateway has removed. A caller that finds one missing
+    removes it from the index with `drop`.
     """
 
     def __init__(self, max_letters: int = MAX_LETTERS) -> None:
         self._max_letters = max_letters
-        self._told = 0
-        self._first = 0
-        self._moved = anyio.Event()
-        # Lives in memory and on the event loop: each call takes microseconds.
+        self._last_seq = 0
+        self._first_seq = 0
+        self._changed = anyio.Event()
+        # Used on the event loop, because each call takes microseconds.
         self._letters = sqlite3.connect(":memory:", isolation_level=None)
         self._letters.execute("PRAGMA journal_mode = OFF")
         self._letters.executescript(_SCHEMA)
 
     def __len__(self) -> int:
-        """How many letters are known."""
+        """Number of letters in the index."""
         (count,) = self._letters.execute("SELECT count(*) FROM letters").fetchone()
         return int(count)
 
     def close(self) -> None:
-        """Forget everything for good."""
+        """Close the database."""
         self._letters.close()
 
     def on_entry(self, entry: Entry) -> None:
-        """Note a letter."""
+        """Add a letter."""
         outline = _outline_of(entry)
         self._letters.execute(
             "INSERT OR REPLACE INTO letters VALUES (?, ?, ?, ?, ?)",
@@ -94,72 +94,75 @@ class DeadLetterIndex:
                 outline.tenant_id or DEFAULT_TENANT,
             ),
         )
-        self._told = entry.revision
-        self._moved.set()
-        if entry.revision % _SLACK == 0:
-            self._let_go_of_the_oldest()
+        self._last_seq = entry.revision
+        self._changed.set()
+        if entry.revision % _DROP_BATCH == 0:
+            self._drop_oldest()
 
     def on_reset(self) -> None:
-        """Forget all: the stream is another one."""
+        """Forget all letters: the stream was replaced."""
         self._letters.execute("DELETE FROM letters")
-        self._told = self._first = 0
+        self._last_seq = self._first_seq = 0
 
     def on_resumed(self) -> None:
-        """Letters that came during a break are told now."""
+        """Do nothing: letters stored during a gap are delivered now."""
 
     def on_caught_up(self) -> None:
-        """What follows is new."""
+        """Do nothing."""
 
-    def has_heard_of(self, seq: int) -> bool:
-        """Whether the letter at a sequence, and all before it, have been told."""
-        return self._told >= seq
+    def has_seen(self, seq: int) -> bool:
+        """Whether all letters up to a sequence have been delivered."""
+        return self._last_seq >= seq
 
-    async def hear_of(self, seq: int, *, timeout_sec: float) -> bool:
-        """Wait until all letters up to `seq` are known; False where that takes too long."""
+    async def wait_for(self, seq: int, *, timeout_sec: float) -> bool:
+        """Wait until all letters up to `seq` are known; return False if that takes too long."""
         with anyio.move_on_after(timeout_sec):
-            while not self.has_heard_of(seq):
-                self._moved = anyio.Event()
-                await self._moved.wait()
-        return self.has_heard_of(seq)
+            while not self.has_seen(seq):
+                self._changed = anyio.Event()
+                await self._changed.wait()
+        return self.has_seen(seq)
 
     def forget_before(self, first_seq: int) -> None:
-        """Name no letters that the stream has dropped; let go of them, some at a time."""
-        self._first = first_seq
+        """Hide letters that the stream has dropped, and remove some of them from the index."""
+        self._first_seq = first_seq
         self._letters.execute(
             "DELETE FROM letters WHERE seq IN "
             "(SELECT seq FROM letters WHERE seq < ? ORDER BY seq LIMIT ?)",
-            (first_seq, 2 * _SLACK),
+            (first_seq, 2 * _DROP_BATCH),
         )
 
     def drop(self, seq: int) -> None:
-        """Let go of a letter that is gone."""
+        """Remove a letter that no longer exists."""
         self._letters.execute("DELETE FROM letters WHERE seq = ?", (seq,))
 
-    def newest(self, wanted: LetterFilter, *, before: int | None, limit: int) -> list[int]:
-        """Return the sequences of letters that match, the newest first."""
-        before = _BEYOND_ALL if before is None else before
-        return self._find(wanted, "DESC", (self._first, before - 1), limit)
+    def newest(self, letter_filter: LetterFilter, *, before: int | None, limit: int) -> list[int]:
+        """Return the sequences of matching letters, newest first."""
+        before = _MAX_SEQ if before is None else before
+        return self._find(letter_filter, "DESC", (self._first_seq, before - 1), limit)
 
-    def oldest(self, wanted: LetterFilter, *, after: int, limit: int) -> list[int]:
-        """Return the sequences of letters that match, the oldest first."""
-        return self._find(wanted, "ASC", (max(self._first, after + 1), _BEYOND_ALL), limit)
+    def oldest(self, letter_filter: LetterFilter, *, after: int, limit: int) -> list[int]:
+        """Return the sequences of matching letters, oldest first."""
+        return self._find(letter_filter, "ASC", (max(self._first_seq, after + 1), _MAX_SEQ), limit)
 
     def _find(
-        self, wanted: LetterFilter, order: str, between: tuple[int, int], limit: int
+        self, letter_filter: LetterFilter, order: str, between: tuple[int, int], limit: int
     ) -> list[int]:
-        asked = {field: value for field, value in asdict(wanted).items() if value is not None}
-        # The plus keeps an index from being used: a run has few letters, a reason may have all.
-        others = "+" if wanted.run_id is not None else ""
-        equal = (f"{'' if field == 'run_id' else others}{field} = ?" for field in asked)
+        conditions = {
+            field: value for field, value in asdict(letter_filter).items() if value is not None
+        }
+        # A unary plus keeps SQLite from using an index. With a run id, only the index by run is
+        # good: a run has few letters, while one reason may have all of them.
+        others = "+" if letter_filter.run_id is not None else ""
+        equal = (f"{'' if field == 'run_id' else others}{field} = ?" for field in conditions)
         where = " AND ".join([*equal, "seq BETWEEN ? AND ?"])
         rows = self._letters.execute(
-            # Every word of it is spelled in this file.
+            # All text put into the SQL is from this file.
             f"SELECT seq FROM letters WHERE {where} ORDER BY seq {order} LIMIT ?",  # noqa: S608
-            (*asked.values(), *between, limit),
+            (*conditions.values(), *between, limit),
         )
         return [int(seq) for (seq,) in rows]
 
-    def _let_go_of_the_oldest(self) -> None:
+    def _drop_oldest(self) -> None:
         self._letters.execute(
             "DELETE FROM letters WHERE seq <= "
             "(SELECT seq FROM letters ORDER BY seq DESC LIMIT 1 OFFSET ?)",

@@ -1,4 +1,4 @@
-"""Looks dead letters up, and removes one."""
+"""Lists, reads and removes dead letters."""
 
 import re
 from dataclasses import dataclass, replace
@@ -13,18 +13,18 @@ from pyoco_protocol.jetstream.dead_letter_reader import DeadLetterReader, Stored
 from pyoco_protocol.jetstream.requests import RefusedError
 from pyoco_protocol.problems import BrokerUnavailableError, DeadLetterNotFoundError
 
-# A letter that was stored before it is asked for is found. A gateway that has just been started
-# may have many to read first.
+# How long a request waits until all letters stored before it are in the index. A gateway that has
+# just started may have many to read.
 _CATCH_UP_SEC: Final = 5.0
-# How many letters that are gone may be met before an answer is due.
+# Maximum number of reads for one page; letters that no longer exist take reads too.
 _MAX_READS: Final = 1000
-# What the index can hold, and far beyond what a stream ever counts to.
+# The largest integer of SQLite, far above any stream sequence.
 _MAX_SEQ: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class LetterPage:
-    """Some letters, and where to go on; None at the end."""
+    """Some letters, and the start of the next page; None on the last page."""
 
     letters: tuple[StoredLetter, ...]
     next_before: int | None
@@ -32,24 +32,24 @@ class LetterPage:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
-    """The dead letters: found by what is known of all, read one by one from the leader."""
+    """Finds dead letters in the index and reads them from the stream leader."""
 
-    shelf: DeadLetterReader
+    reader: DeadLetterReader
     index: DeadLetterIndex
 
     async def page(
-        self, wanted: LetterFilter, caller: Caller, *, before: int | None, limit: int
+        self, letter_filter: LetterFilter, caller: Caller, *, before: int | None, limit: int
     ) -> LetterPage:
-        """Return the caller's letters that match, the newest first.
+        """Return the caller's matching letters, newest first.
 
-        A page may be short, or even empty, with more behind it: where many are gone.
+        A page may be short or empty without being the last one, if many letters were removed.
         """
         await self.catch_up()
-        wanted = _own(wanted, caller)
+        letter_filter = _of_tenant(letter_filter, caller)
         found: list[StoredLetter] = []
         for _ in range(_MAX_READS // limit):
             missing = limit - len(found)
-            seqs = self.index.newest(wanted, before=before, limit=missing + 1)
+            seqs = self.index.newest(letter_filter, before=before, limit=missing + 1)
             found += await self._read_all(seqs[:missing])
             if len(seqs) <= missing:
                 return LetterPage(tuple(found), None)
@@ -58,47 +58,49 @@ class DeadLetters:
                 break
         return LetterPage(tuple(found), before)
 
-    async def matching(self, wanted: LetterFilter, caller: Caller, *, limit: int) -> list[int]:
-        """Return the sequences of the caller's letters that match, the oldest first."""
+    async def matching(
+        self, letter_filter: LetterFilter, caller: Caller, *, limit: int
+    ) -> list[int]:
+        """Return the sequences of the caller's matching letters, oldest first."""
         await self.catch_up()
-        return self.index.oldest(_own(wanted, caller), after=0, limit=limit)
+        return self.index.oldest(_of_tenant(letter_filter, caller), after=0, limit=limit)
 
     async def read(self, seq: str, caller: Caller) -> StoredLetter:
-        """Return a letter; raise DeadLetterNotFoundError where the caller has none there."""
-        number = _number(seq)
-        found = None if number is None else await self.shelf.read(number)
+        """Return a letter; raise DeadLetterNotFoundError if the caller has no such letter."""
+        number = _parse_seq(seq)
+        found = None if number is None else await self.reader.read(number)
         if found is None or not caller.owns(found.letter.tenant_id):
             raise DeadLetterNotFoundError(shortened(seq))
         return found
 
     async def remove(self, seq: str, caller: Caller) -> None:
-        """Take a letter out; raise DeadLetterNotFoundError where it was gone already."""
+        """Remove a letter; raise DeadLetterNotFoundError if it no longer exists."""
         if caller.tenant_id is not None:
             await self.read(seq, caller)
-        number = _number(seq)
-        if number is None or not await self.shelf.remove(number):
+        number = _parse_seq(seq)
+        if number is None or not await self.reader.remove(number):
             raise DeadLetterNotFoundError(shortened(seq))
         self.index.drop(number)
 
     async def catch_up(self) -> None:
-        """Bring the index to where the stream is now."""
-        extent = await self.shelf.extent()
+        """Wait until the index holds all letters stored so far."""
+        extent = await self.reader.extent()
         self.index.forget_before(extent.first_seq)
-        if not self.index.has_heard_of(extent.last_seq):
-            # The last one may be gone; nobody will ever tell of it then.
-            newest = await self.shelf.newest_seq()
-            if not await self.index.hear_of(newest, timeout_sec=_CATCH_UP_SEC):
+        if not self.index.has_seen(extent.last_seq):
+            # The last letter may have been removed; then the watch never delivers it.
+            newest = await self.reader.newest_seq()
+            if not await self.index.wait_for(newest, timeout_sec=_CATCH_UP_SEC):
                 raise BrokerUnavailableError("the dead letters are still being read")
 
     async def _read_all(self, seqs: list[int]) -> list[StoredLetter]:
         found: dict[int, StoredLetter] = {}
-        troubles: list[BrokerUnavailableError | RefusedError] = []
+        errors: list[BrokerUnavailableError | RefusedError] = []
 
         async def read(seq: int) -> None:
             try:
-                letter = await self.shelf.read(seq)
+                letter = await self.reader.read(seq)
             except (BrokerUnavailableError, RefusedError) as error:
-                troubles.append(error)
+                errors.append(error)
                 tasks.cancel_scope.cancel()
                 return
             if letter is None:
@@ -109,19 +111,18 @@ class DeadLetters:
         async with anyio.create_task_group() as tasks:
             for seq in seqs:
                 tasks.start_soon(read, seq)
-        if troubles:
-            # Many may fail at once; one is enough to know.
-            raise troubles[0]
+        if errors:
+            raise errors[0]
         return [found[seq] for seq in seqs if seq in found]
 
 
-def _own(wanted: LetterFilter, caller: Caller) -> LetterFilter:
-    return replace(wanted, tenant_id=caller.tenant_id)
+def _of_tenant(letter_filter: LetterFilter, caller: Caller) -> LetterFilter:
+    return replace(letter_filter, tenant_id=caller.tenant_id)
 
 
-def _number(seq: str) -> int | None:
-    """Return the sequence a caller means; None for what cannot be one."""
-    # One spelling for each: no sign, no zero in front, and short enough to be read at once.
+def _parse_seq(seq: str) -> int | None:
+    """Return a sequence as a number; None if it is not one."""
+    # Each number has one spelling: no sign and no leading zero.
     if re.fullmatch(r"[1-9][0-9]{0,18}", seq) is None:
         return None
     return number if (number := int(seq)) <= _MAX_SEQ else None

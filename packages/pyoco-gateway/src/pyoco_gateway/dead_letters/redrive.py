@@ -1,4 +1,4 @@
-"""Does failed runs again: each dead letter becomes a new run, and only one."""
+"""Redrives dead letters: each failed run is submitted again as one new run."""
 
 import logging
 import time
@@ -35,17 +35,17 @@ from pyoco_protocol.runs.snapshot import RunSnapshot
 
 _log = logging.getLogger(__name__)
 
-# What a caller waits for one answer; the rest is for the next request.
+# Maximum duration of one request; the caller redrives the remaining letters with another one.
 _MAX_SEC: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Redrive:
-    """Submits the runs of dead letters anew, with the params that their records hold.
+    """Submits the runs of dead letters again, with the params of their records.
 
-    The new run's id is made from the old one's. So whatever crashes or is clicked twice, and
-    however many letters speak of one run, it is done again once. A letter goes when its new run
-    is stored and queued; one that outlives that leads to the same new run.
+    The new run's id is derived from the old one's. So a run is redriven once, even after crashes,
+    repeated requests, or with several letters for one run. A letter is removed after its new run
+    is stored and queued; if the removal fails, the letter leads to the same new run.
     """
 
     letters: DeadLetters
@@ -54,19 +54,19 @@ class Redrive:
     texts: WorkflowTexts
 
     async def __call__(self, seq: str, caller: Caller) -> tuple[Redriven, bool]:
-        """Return the new run of a letter, and whether it was there before."""
+        """Redrive a letter; return its new run, and whether that run existed before."""
         stored = await self.letters.read(seq, caller)
         run = await self._run_of(stored, caller)
         key = IdempotencyKey.of_redrive(run)
         submission = _submission_of(run, stored.seq)
         workflow = await self._workflow_of(run, stored.seq)
-        self._require_taken_in(run, workflow, stored.seq)
+        self._require_accepted(run, workflow, stored.seq)
         if workflow is not None:
-            # Kept for the new run as long as for one that was just submitted.
+            # Stored again, to restart its retention for the new run.
             await self.texts.put(workflow.text, now=time.time())
         submitted = await self.submit_run(
             submission,
-            _owner_of(run, caller),
+            _submitter_of(run, caller),
             key=key,
             redriven_from=run.run_id,
             workflow=workflow,
@@ -77,53 +77,53 @@ class Redrive:
         return redriven, submitted.replayed
 
     async def by_filter(self, request: RedriveRequest, caller: Caller) -> RedriveReport:
-        """Redrive the caller's letters that match, the oldest first, no faster than asked.
+        """Redrive the caller's matching letters, oldest first, at the requested rate.
 
-        Letters that come meanwhile are not among them.
+        Letters stored after the start of the request are not included.
         """
-        wanted = LetterFilter(reason=request.reason, tag=request.tag, run_id=request.run_id)
-        seqs = await self.letters.matching(wanted, caller, limit=request.max + 1)
-        sweep = _Sweep(self, request, caller, seqs[: request.max])
-        return await sweep.run(more=len(seqs) > request.max)
+        letter_filter = LetterFilter(reason=request.reason, tag=request.tag, run_id=request.run_id)
+        seqs = await self.letters.matching(letter_filter, caller, limit=request.max + 1)
+        bulk = _BulkRedrive(self, request, caller, seqs[: request.max])
+        return await bulk.run(more=len(seqs) > request.max)
 
     async def preview(self, seq: str, caller: Caller) -> Redriven:
-        """Return what a redrive would lead to; nothing is changed."""
+        """Return the result that a redrive would have, without changing anything."""
         stored = await self.letters.read(seq, caller)
         run = await self._run_of(stored, caller)
         _submission_of(run, stored.seq)
-        self._require_taken_in(run, await self._workflow_of(run, stored.seq), stored.seq)
+        self._require_accepted(run, await self._workflow_of(run, stored.seq), stored.seq)
         new_run_id = IdempotencyKey.of_redrive(run).run_id
         return Redriven(seq=stored.seq, run_id=run.run_id, new_run_id=new_run_id)
 
     async def _run_of(self, stored: StoredLetter, caller: Caller) -> RunSnapshot:
         run_id, seq = stored.letter.run_id, stored.seq
         if run_id is None or not is_run_id(run_id):
-            raise NotRedrivableError(seq, "it names no run")
+            raise NotRedrivableError(seq, "it has no run id")
         try:
             found = await self.store.read(run_id)
         except SnapshotUnreadableError as error:
             raise NotRedrivableError(seq, error.detail, run_id) from error
         if found is None or not caller.owns(found.snapshot.tenant_id):
-            raise NotRedrivableError(seq, f"the record of run {run_id} is gone", run_id)
+            raise NotRedrivableError(seq, f"the record of run {run_id} no longer exists", run_id)
         run = found.snapshot
         if run.status is not RunStatus.FAILED:
-            # What goes on or went well is not done twice, and a cancel stays one.
+            # Active, completed and cancelled runs are not repeated.
             raise NotRedrivableError(seq, f"run {run_id} is {run.status}, not FAILED", run_id)
         return run
 
     async def _workflow_of(self, run: RunSnapshot, seq: int) -> WorkflowFile | None:
-        """Return the workflow file that the run came with; None for a run of an installed flow."""
+        """Return the run's workflow file; None for a run of an installed flow."""
         sha256 = run.workflow_yaml_sha256
         if sha256 is None:
             return None
         text = await self.texts.get(sha256)
         if text is None:
-            why = f"the workflow file of run {run.run_id} is gone"
-            raise NotRedrivableError(seq, why, run.run_id)
+            reason = f"the workflow file of run {run.run_id} no longer exists"
+            raise NotRedrivableError(seq, reason, run.run_id)
         return WorkflowFile(text, sha256, len(text.encode()))
 
-    def _require_taken_in(self, run: RunSnapshot, workflow: WorkflowFile | None, seq: int) -> None:
-        """Raise NotRedrivableError where jobs are signed, and this run is none that we took in."""
+    def _require_accepted(self, run: RunSnapshot, workflow: WorkflowFile | None, seq: int) -> None:
+        """Raise NotRedrivableError if jobs are signed and no gateway accepted this run."""
         job = RunJob.of(run, default_tag=self.submit_run.default_tag)
         if workflow is not None:
             job = job.with_workflow(workflow.text, workflow.sha256)
@@ -134,7 +134,7 @@ class Redrive:
 
     async def _remove(self, seq: int) -> None:
         try:
-            await self.letters.shelf.remove(seq)
+            await self.letters.reader.remove(seq)
         except (BrokerUnavailableError, RefusedError) as error:
             extra = {"seq": seq, "reason": str(error)}
             _log.warning("redriven dead letter not removed", extra=extra)
@@ -142,8 +142,8 @@ class Redrive:
             self.letters.index.drop(seq)
 
 
-class _Sweep:
-    """One request to redrive several letters."""
+class _BulkRedrive:
+    """One request that redrives several letters."""
 
     def __init__(
         self, redrive: Redrive, request: RedriveRequest, caller: Caller, seqs: Sequence[int]
@@ -156,17 +156,17 @@ class _Sweep:
         self._failed: list[RedriveFailure] = []
 
     async def run(self, *, more: bool) -> RedriveReport:
-        """Return what was done when all are through, or time is up."""
+        """Redrive the letters until all are done or the time is up; return the results."""
         started = due = time.monotonic()
         pause = 0.0 if self._request.dry_run else 1 / self._request.rate_per_sec
         for seq in self._seqs:
             await anyio.sleep(max(0.0, min(due, started + _MAX_SEC) - time.monotonic()))
             now = time.monotonic()
-            if now - started >= _MAX_SEC or not await self._take(seq):
+            if now - started >= _MAX_SEC or not await self._redrive_one(seq):
                 more = True
                 break
             if self._redriven and self._redriven[-1].seq == seq:
-                # Counted from here: what was held up is not made up for.
+                # Measured from this letter, so that a delay is not followed by a burst.
                 due = now + pause
         return RedriveReport(
             matched=len(self._seqs),
@@ -176,8 +176,8 @@ class _Sweep:
             dry_run=self._request.dry_run,
         )
 
-    async def _take(self, seq: int) -> bool:
-        """Redrive a letter; False where there is no sense in going on."""
+    async def _redrive_one(self, seq: int) -> bool:
+        """Redrive a letter; return False if the broker fails and the request has to stop."""
         try:
             if self._request.dry_run:
                 redriven = await self._redrive.preview(str(seq), self._caller)
@@ -186,22 +186,22 @@ class _Sweep:
         except (BrokerUnavailableError, SubmitOutcomeUnknownError) as error:
             if not self._redriven:
                 raise
-            # What is done must be told.
-            self._note(seq, error)
+            # The answer has to name the letters redriven so far.
+            self._add_failure(seq, error)
             return False
         except PyocoError as error:
-            self._note(seq, error)
+            self._add_failure(seq, error)
         else:
             self._redriven.append(redriven)
         return True
 
-    def _note(self, seq: int, error: PyocoError) -> None:
+    def _add_failure(self, seq: int, error: PyocoError) -> None:
         failure = RedriveFailure(seq=seq, err_id=error.entry.err_id, detail=error.detail)
         self._failed.append(failure)
 
 
-def _owner_of(run: RunSnapshot, caller: Caller) -> Caller:
-    """Return who is to have the new run: the tenant of the old one, whoever asks for it."""
+def _submitter_of(run: RunSnapshot, caller: Caller) -> Caller:
+    """Return the caller with the tenant of the old run, which also gets the new one."""
     return replace(
         caller,
         tenant_id=run.tenant_id or caller.tenant_id,
@@ -210,11 +210,11 @@ def _owner_of(run: RunSnapshot, caller: Caller) -> Caller:
 
 
 def _submission_of(run: RunSnapshot, seq: int) -> RunSubmission:
-    """Return what was submitted then, as the record of the run has it."""
+    """Return the original submission, rebuilt from the run's record."""
     try:
         return RunSubmission(
             flow_name=run.flow_name, params=run.params, tag=run.tag, tags=run.tags or None
         )
     except ValidationError as error:
-        why = f"the record of run {run.run_id} is none of a run that could be submitted"
-        raise NotRedrivableError(seq, why, run.run_id) from error
+        reason = f"the record of run {run.run_id} is not a valid submission"
+        raise NotRedrivableError(seq, reason, run.run_id) from error

@@ -1,4 +1,4 @@
-"""Hides a worker from lists, or shows it again."""
+"""Hides a worker from lists or shows it again."""
 
 import json
 import random
@@ -19,24 +19,24 @@ from pyoco_protocol.jetstream.bucket_watch import Entry
 from pyoco_protocol.problems import BrokerUnavailableError, WorkerNotFoundError
 from pyoco_protocol.workers import WorkerRecord
 
-# A worker writes twice a second at most; whoever loses this often meets something else.
+# A worker writes at most twice a second, so this many conflicts have another cause.
 _TRIES: Final = 100
 _PAUSE_SEC: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class HideWorker:
-    """Changes `hidden` and nothing else of a record, by compare-and-set against its worker."""
+    """Changes only `hidden` in a worker's record, by compare-and-set: the worker writes it too."""
 
     bucket: Bucket
     workers: WorkerDirectory
     clock: Callable[[], float] = time.time
 
     async def __call__(self, worker_id: str, *, hidden: bool) -> WorkerPatched:
-        """Return what stands in the registry now; raise WorkerNotFoundError for nobody.
+        """Return the stored change; raise WorkerNotFoundError if there is no such worker.
 
-        What cannot be an id is not looked up: as a subject it could mean every worker, or break
-        the request.
+        An invalid id is not looked up: in a NATS subject it could match every worker or break the
+        request.
         """
         if not is_worker_id(worker_id) and worker_id not in self.workers:
             raise WorkerNotFoundError(shortened(worker_id))
@@ -48,17 +48,17 @@ class HideWorker:
             try:
                 revision = await self.bucket.replace(worker_id, changed, found.revision)
             except ConflictError:
-                # Not in step with whoever writes there: it could be first for ever.
+                # A random pause, to get out of step with the other writer.
                 await anyio.sleep(random.uniform(0, _PAUSE_SEC))  # noqa: S311 - no secret
                 continue
-            return self._noted(worker_id, changed, revision, hidden)
-        raise BrokerUnavailableError(f"the record of worker {worker_id} does not keep still")
+            return self._stored(worker_id, changed, revision, hidden)
+        raise BrokerUnavailableError(f"the record of worker {worker_id} changes too often")
 
-    def _noted(
+    def _stored(
         self, worker_id: str, data: bytes, revision: Revision, hidden: bool
     ) -> WorkerPatched:
         now = self.clock()
-        # Who asks for the list next must find it so; the watch tells of it a moment later.
+        # Applied here as well, so that the next list shows the change before the watch delivers it.
         self.workers.on_entry(
             Entry(key=worker_id, revision=revision, value=data, written_at=now, pending=0)
         )
@@ -70,5 +70,5 @@ def _with_hidden(worker_id: str, data: bytes, hidden: bool) -> bytes:
         WorkerRecord.model_validate_json(data)
     except ValidationError:
         raise WorkerNotFoundError(worker_id) from None
-    # As it stands: a worker newer than this gateway may say more than is known here.
+    # Keeps unknown fields, which a worker newer than this gateway may write.
     return json.dumps({**json.loads(data), "hidden": hidden}).encode()

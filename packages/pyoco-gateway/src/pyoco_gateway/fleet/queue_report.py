@@ -1,4 +1,4 @@
-"""What waits in the queues and who could take it; asked for once, however many want to know."""
+"""Reports waiting jobs and free workers by queue, from one shared reading of the broker."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -27,14 +27,14 @@ _FRESH_SEC: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """How full everything is."""
+    """The fill levels of all queues and of the dead letters."""
 
     queues: Sequence[QueueState]
     dead_letters: DeadLetterLevel
 
 
 class QueueReport:
-    """Asks the broker at most once a second; who comes meanwhile is told the same."""
+    """Reads the levels at most once a second; all callers in that time share the result."""
 
     def __init__(
         self, broker: Broker, names: Names, clock: Callable[[], float] = time.monotonic
@@ -42,22 +42,22 @@ class QueueReport:
         self._broker = broker
         self._names = names
         self._clock = clock
-        self._asking = anyio.Lock()
-        self._asked_at = -_FRESH_SEC
+        self._reading = anyio.Lock()
+        self._read_at = -_FRESH_SEC
         self._levels: Levels | None = None
-        self._trouble: BrokerUnavailableError | RefusedError | None = None
+        self._error: BrokerUnavailableError | RefusedError | None = None
 
     async def levels(self) -> Levels:
-        """Return how full everything is; raise BrokerUnavailableError where nobody can say."""
+        """Return the levels; raise BrokerUnavailableError if the broker does not answer."""
         self._broker.require_up()
-        async with self._asking:
-            if self._clock() - self._asked_at >= _FRESH_SEC:
-                await self._ask()
+        async with self._reading:
+            if self._clock() - self._read_at >= _FRESH_SEC:
+                await self._read()
         if self._levels is None:
-            raise BrokerUnavailableError(str(self._trouble)) from self._trouble
+            raise BrokerUnavailableError(str(self._error)) from self._error
         return self._levels
 
-    async def _ask(self) -> None:
+    async def _read(self) -> None:
         self._levels = None
         try:
             self._levels = Levels(
@@ -65,13 +65,13 @@ class QueueReport:
                 await read_dead_letter_level(self._broker, self._names),
             )
         except (BrokerUnavailableError, RefusedError) as error:
-            # Told to all who wait: one after the other would wait as long for the same.
-            self._trouble = error
-        self._asked_at = self._clock()
+            # Kept for all waiting callers, who would otherwise wait in turn for the same error.
+            self._error = error
+        self._read_at = self._clock()
 
 
 def queue_views(states: Iterable[QueueState], alive: Sequence[WorkerRecord]) -> list[QueueView]:
-    """Return what waits and who could take it, for each tag that has work or a worker."""
+    """Return waiting jobs and workers for each tag that has either."""
     known = {state.tag: state for state in states}
     tags = known.keys() | {tag for worker in alive for tag in worker.tags}
     return [_view(known.get(tag) or QueueState(tag, 0, 0, None), alive) for tag in sorted(tags)]
@@ -92,7 +92,7 @@ def _view(state: QueueState, alive: Sequence[WorkerRecord]) -> QueueView:
 
 
 def _free_slots(worker: WorkerRecord) -> int:
-    # A worker of an earlier server has one slot, and does not say so.
+    # Workers of an earlier server have one slot and do not report it.
     slots = 1 if worker.concurrency is None else worker.concurrency
     running = len(worker.current_run_ids) or (worker.current_run_id is not None)
     in_use = running if worker.slots_in_use is None else worker.slots_in_use

@@ -27,7 +27,7 @@ async def get_queues(request: Request) -> Response:
     """Return for each tag what waits, what is in flight, and who could take it."""
     workers: WorkerDirectory = request.state.workers
     board: QueueReport = request.state.queue_board
-    await workers.until_current()
+    await workers.wait_until_current()
     levels = await board.levels()
     views = queue_views(levels.queues, workers.alive())
     return Response(_VIEWS.dump_json(views), media_type="application/json")

@@ -1,12 +1,12 @@
-"""What a tenant sees of workers: they are everybody's, what they are at is not."""
+"""Workers as tenants see them: all workers, but only the tenant's own runs on them."""
 
 from collections.abc import Callable
 
 from pyoco_protocol.http.workers import WorkerView
 
 
-def masked(worker: WorkerView, is_own: Callable[[str], bool]) -> WorkerView:
-    """Return the worker without the runs that are not the caller's."""
+def with_own_runs_only(worker: WorkerView, is_own: Callable[[str], bool]) -> WorkerView:
+    """Return the worker without the runs of other tenants."""
     current = tuple(filter(is_own, worker.current_run_ids))
     hidden: dict[str, object] = {"current_run_ids": current}
     if worker.current_run_id is not None and not is_own(worker.current_run_id):

@@ -1,8 +1,8 @@
-"""How a worker is seen, and from when on it counts as gone. No clock, no broker.
+"""When a worker counts as lost. Pure functions: no clock, no broker.
 
-Clocks of hosts differ, so silence is measured on one: our own monotonic clock, from when we saw
-a worker's word to now. Only of what was written before we looked nobody here knows when it was
-said; there the times in and of the record must do, until the worker speaks again.
+Clocks of hosts differ, so silence is measured with the gateway's monotonic clock, from the arrival
+of a worker's last write. For a record written before the gateway started watching, the arrival is
+unknown. Its age is then estimated from the times in the record, until the worker writes again.
 """
 
 from dataclasses import dataclass, replace
@@ -11,57 +11,61 @@ from pyoco_protocol.workers import WorkerRecord, WorkerState, shown_state
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
-    """A worker's record, and when we last had a word from the worker itself."""
+class ObservedWorker:
+    """A worker's record, and when the worker itself last wrote it."""
 
     record: WorkerRecord
     revision: int
     # By the broker's clock.
     written_at: float
-    # By our monotonic clock; what was said before we looked may lie before its beginning.
+    # By the gateway's monotonic clock; may be negative for a record older than the gateway.
     heard_at: float
-    # Whether it was silent for too long while we listened; only its own word ends that.
+    # Whether the worker was silent for too long; only a write of its own ends this.
     is_lost: bool = False
 
     @property
     def state(self) -> WorkerState:
-        """The state to show."""
+        """The state that callers see."""
         return shown_state(self.record, is_lost=self.is_lost)
 
 
-def sighted(before: Sighting | None, seen: Sighting) -> Sighting:
-    """Return how a worker is seen after a write to its record.
+def after_write(before: ObservedWorker | None, written: ObservedWorker) -> ObservedWorker:
+    """Return a worker after a write to its record.
 
-    Somebody else may have written it, to hide it say: that is no word from the worker.
+    A write of another process, for example to hide the worker, does not end its silence.
     """
-    if before is None or _says_something(before.record, seen.record):
-        return seen
-    return replace(seen, heard_at=before.heard_at, is_lost=before.is_lost)
+    if before is None or _is_by_worker(before.record, written.record):
+        return written
+    return replace(written, heard_at=before.heard_at, is_lost=before.is_lost)
 
 
 def age_of_record(record: WorkerRecord, *, written_at: float, now: float) -> float:
-    """Return for how long a worker has been silent, from a record written before we looked.
+    """Return how long a worker has been silent, from a record written before the watch started.
 
-    The older of the two times counts: the broker's is that of the last write, whoever made it.
-    A worker whose clock is slow looks gone by this until it speaks, which is a heartbeat away.
+    The older of two times counts, because `written_at` is the last write of any process. A worker
+    with a slow clock may look lost until its next heartbeat.
     """
     return max(now - min(written_at, record.last_seen_at), 0.0)
 
 
-def judged(sighting: Sighting, *, now: float, disconnect_timeout_sec: float) -> Sighting:
-    """Return the sighting as of `now`, for one who has listened all the time."""
-    if sighting.is_lost or now - sighting.heard_at <= disconnect_timeout_sec:
-        return sighting
-    return replace(sighting, is_lost=True)
+def with_loss_checked(
+    worker: ObservedWorker, *, now: float, disconnect_timeout_sec: float
+) -> ObservedWorker:
+    """Return the worker, marked lost if it was silent for too long under an unbroken watch."""
+    if worker.is_lost or now - worker.heard_at <= disconnect_timeout_sec:
+        return worker
+    return replace(worker, is_lost=True)
 
 
-def not_blamed_for_silence(sighting: Sighting, *, now: float) -> Sighting:
-    """Return the sighting after a time in which we could not hear: its silence starts anew."""
-    return sighting if sighting.is_lost else replace(sighting, heard_at=now)
+def with_silence_restarted(worker: ObservedWorker, *, now: float) -> ObservedWorker:
+    """Return the worker after a gap in the watch: its silence is measured from `now`."""
+    return worker if worker.is_lost else replace(worker, heard_at=now)
 
 
-def _says_something(before: WorkerRecord, after: WorkerRecord) -> bool:
-    def word(record: WorkerRecord) -> tuple[object, ...]:
+def _is_by_worker(before: WorkerRecord, after: WorkerRecord) -> bool:
+    """Whether a field changed that only the worker writes."""
+
+    def own_fields(record: WorkerRecord) -> tuple[object, ...]:
         return (
             record.instance_id,
             record.state,
@@ -69,4 +73,4 @@ def _says_something(before: WorkerRecord, after: WorkerRecord) -> bool:
             record.last_heartbeat_at,
         )
 
-    return word(before) != word(after)
+    return own_fields(before) != own_fields(after)

@@ -1,4 +1,4 @@
-"""Takes workers out of the registry that have been gone for days."""
+"""Removes workers from the registry that have been gone for days."""
 
 import logging
 import time
@@ -21,7 +21,7 @@ _PAUSE_SEC: Final = 60.0
 
 @dataclass(slots=True)
 class WorkerRecordReaper:
-    """Many gateways may do this side by side: a record goes at the revision that was judged."""
+    """Deletes records at the revision it checked, so that several gateways can run it."""
 
     bucket: Bucket
     workers: WorkerDirectory
@@ -29,24 +29,24 @@ class WorkerRecordReaper:
     removed: int = 0
 
     async def run(self) -> None:
-        """Look every now and then, until cancelled."""
+        """Remove expired records once a minute until cancelled."""
         while True:
             if self.workers.is_current:
-                await self.sweep()
+                await self.remove_expired()
             await anyio.sleep(_PAUSE_SEC)
 
-    async def sweep(self) -> None:
-        """Remove the records of those that are long gone."""
-        for sighting in self.workers.sightings():
-            # By the broker's clock: that of the worker's host may say anything.
-            gone_sec = self.clock() - sighting.written_at
-            if not is_forgotten(sighting.state, gone_sec=gone_sec):
+    async def remove_expired(self) -> None:
+        """Remove the records of workers that have been gone for too long."""
+        for worker in self.workers.observed():
+            # Measured by the broker's clock; the worker's clock may be wrong.
+            gone_sec = self.clock() - worker.written_at
+            if not is_forgotten(worker.state, gone_sec=gone_sec):
                 continue
-            worker_id = sighting.record.worker_id
+            worker_id = worker.record.worker_id
             try:
-                await self.bucket.delete(worker_id, sighting.revision)
+                await self.bucket.delete(worker_id, worker.revision)
             except ConflictError:
-                # It is back, or another gateway was faster.
+                # The worker is back, or another gateway removed the record.
                 continue
             except (BrokerUnavailableError, RefusedError) as error:
                 _log.info("worker record not removed now", extra={"reason": str(error)})

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from pyoco_gateway.access.caller import caller_of
 from pyoco_gateway.fleet.hide_worker import HideWorker
-from pyoco_gateway.fleet.tenant_view import masked
+from pyoco_gateway.fleet.tenant_view import with_own_runs_only
 from pyoco_gateway.fleet.worker_directory import WorkerDirectory
 from pyoco_gateway.http.json_limits import fault_in_text
 from pyoco_gateway.http.openapi import problems
@@ -101,12 +101,15 @@ async def get_workers(request: Request) -> Response:
     """
     query = WorkersQuery.of(request)
     workers: WorkerDirectory = request.state.workers
-    await workers.until_current()
+    await workers.wait_until_current()
     wanted = [each for each in workers.views() if query.wants(each)][: query.limit]
     tenant_id = caller_of(request.scope).tenant_id
     if tenant_id is not None:
         owners: RunTenants = request.state.run_owners
-        wanted = [masked(each, lambda run_id: owners.of(run_id) == tenant_id) for each in wanted]
+        wanted = [
+            with_own_runs_only(each, lambda run_id: owners.of(run_id) == tenant_id)
+            for each in wanted
+        ]
     return Response(_VIEWS.dump_json(wanted), media_type=_JSON)
 
 

@@ -1,1 +1,1 @@
-"""What Prometheus is told: counted as it happens, never by looking at all runs."""
+"""Prometheus metrics: run events are counted as they happen, without scanning all runs."""

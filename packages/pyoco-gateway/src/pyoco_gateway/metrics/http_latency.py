@@ -1,4 +1,4 @@
-"""How long callers wait, by route."""
+"""Measures the latency of HTTP requests by route."""
 
 import time
 from typing import Final
@@ -8,41 +8,41 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-# A path is the caller's to choose, and would make a time series for each id.
+# Instead of the path, which would make a time series for each id.
 _NO_ROUTE: Final = "unmatched"
 _OTHER: Final = "other"
 
 
 class HttpLatency:
-    """Times each request until its answer begins: a stream may then go on for hours."""
+    """Middleware that times each request until its response starts; a stream may last for hours."""
 
     def __init__(self, app: ASGIApp, registry: CollectorRegistry) -> None:
         self._app = app
         self._seconds = Histogram(
             "pyoco_http_request_duration_seconds",
-            "From the arrival of a request to the beginning of its answer.",
+            "Time from the arrival of a request to the start of its response.",
             ("method", "route", "status"),
             registry=registry,
             buckets=_SECONDS,
         )
-        # Looking a child up by its labels takes longer than all else here.
+        # Cached, because a lookup by labels is the slowest part of a measurement.
         self._children: dict[tuple[str, str, int], Histogram] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on; note when its answer begins."""
+        """Pass the request on and record the time to the start of its response."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began = time.perf_counter()
+        started = time.perf_counter()
 
         async def timed_send(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self._note(scope, message["status"], time.perf_counter() - began)
+                self._observe(scope, message["status"], time.perf_counter() - started)
             await send(message)
 
         await self._app(scope, receive, timed_send)
 
-    def _note(self, scope: Scope, status: int, seconds: float) -> None:
+    def _observe(self, scope: Scope, status: int, seconds: float) -> None:
         route: str = getattr(scope.get("route"), "path", _NO_ROUTE)
         key = (scope["method"], route, status)
         child = self._children.get(key)

@@ -1,4 +1,4 @@
-"""The page that Prometheus reads."""
+"""The metrics page that Prometheus scrapes."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,8 +17,7 @@ from prometheus_client.registry import Collector
 from pyoco_gateway.access.caller import Caller
 from pyoco_gateway.fleet.queue_report import Levels, QueueReport
 from pyoco_gateway.fleet.worker_directory import WorkerDirectory
-from pyoco_gateway.metrics.bounded_labels import MAX_VALUES, OTHER
-from pyoco_gateway.metrics.tenants import seen_by
+from pyoco_gateway.metrics.labels import MAX_VALUES, OTHER, visible_samples
 from pyoco_protocol.http.run_lists import RunCounts
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.queue_state import QueueState
@@ -28,7 +27,7 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def new_registry() -> CollectorRegistry:
-    """Return a registry of one gateway's own, with what is known of its process."""
+    """Return a new registry with the metrics of this process."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
@@ -37,43 +36,43 @@ def new_registry() -> CollectorRegistry:
 
 @dataclass(frozen=True, slots=True)
 class MetricsPage:
-    """Writes down what has been counted, and asks those who know the rest.
+    """Renders the counted metrics and those that are read at each scrape.
 
-    What only the broker knows is left out while it is away: a number of before would be a lie.
+    While the broker is disconnected, metrics that come from it are left out instead of stale.
     """
 
     registry: CollectorRegistry
     broker: Broker
     workers: WorkerDirectory
     queues: QueueReport
-    # A caller's runs by status; None while not all runs are known.
+    # Returns a caller's runs by status; None while the run index is incomplete.
     run_counts: Callable[[Caller], Awaitable[RunCounts | None]]
     reaper_actions: Callable[[], Mapping[str, int]]
     unreadable_runs: Callable[[], int]
-    # How many changes the read model has yet to take in.
+    # Returns the number of changes that are not applied yet.
     index_lag: Callable[[], float]
-    # None where nobody can watch.
+    # None if event streams are disabled.
     sse_clients: Callable[[], float] | None = None
 
     async def __call__(self, caller: Caller) -> bytes:
-        """Return the page, in the text format 0.0.4; of runs it tells a tenant of its own alone."""
+        """Return the page in text format 0.0.4; a tenant sees only metrics of its own runs."""
         levels: Levels | None = None
         try:
             levels = await self.queues.levels()
         except (BrokerUnavailableError, BrokerTooOldError):
-            # Said on the page, by `pyoco_broker_connected`.
+            # `pyoco_broker_connected` shows this on the page.
             levels = None
         counts = await self.run_counts(caller) if self.broker.is_up else None
         page = _Page(self.registry, caller, list(self._families(levels, counts)))
-        # Thousands of lines, where there are many flows: others need not wait for that. All
-        # that changes meanwhile has a lock of its own; the rest was asked for here.
+        # In a thread, because many flows make thousands of lines. The counters have their own
+        # locks, and all other values were read above.
         return await anyio.to_thread.run_sync(generate_latest, page)
 
     def _families(self, levels: Levels | None, runs: RunCounts | None) -> Iterator[Metric]:
         is_up = self.broker.is_up
-        yield _gauge("pyoco_broker_connected", "Whether the broker can be used.", float(is_up))
+        yield _gauge("pyoco_broker_connected", "Whether the broker is connected.", float(is_up))
         if is_up and runs is not None:
-            # Called as the published API calls it, though it goes up and down.
+            # The published API fixes the name, although this is a gauge.
             by_status = {status.value: count for status, count in runs.by_status.items()}
             yield _gauges("pyoco_runs_total", "Runs by status.", "status", by_status)
         if self.workers.is_current:
@@ -83,34 +82,34 @@ class MetricsPage:
             yield from _level_families(levels)
         yield _counters(
             "pyoco_reaper_actions_total",
-            "What the reaper has done in others' place.",
+            "Actions of the reapers.",
             "act",
             self.reaper_actions(),
         )
         yield _counter(
-            "pyoco_index_unreadable_total", "Run records passed over.", self.unreadable_runs()
+            "pyoco_index_unreadable_total", "Unreadable run records.", self.unreadable_runs()
         )
         yield _counter(
-            "pyoco_workers_unreadable_total", "Worker records passed over.", self.workers.unreadable
+            "pyoco_workers_unreadable_total", "Unreadable worker records.", self.workers.unreadable
         )
-        yield _gauge("pyoco_index_lag_revisions", "Changes not taken in yet.", self.index_lag())
+        yield _gauge("pyoco_index_lag_revisions", "Changes not applied yet.", self.index_lag())
         if self.sse_clients is not None:
             yield _gauge("pyoco_sse_clients", "Open event streams.", self.sse_clients())
 
 
 class _Page(Collector):
-    def __init__(self, counted: CollectorRegistry, caller: Caller, asked: Iterable[Metric]) -> None:
+    def __init__(self, counted: CollectorRegistry, caller: Caller, read: Iterable[Metric]) -> None:
         self._counted = counted
         self._caller = caller
-        self._asked = asked
+        self._read = read
 
     def collect(self) -> Iterator[Metric]:
         for family in self._counted.collect():
-            # When each series began: as many lines again, and nobody reads them.
+            # The creation time of each series would double the page for no use.
             samples = (each for each in family.samples if not _is_created(each.name))
-            family.samples = seen_by(self._caller, samples)
+            family.samples = visible_samples(self._caller, samples)
             yield family
-        yield from self._asked
+        yield from self._read
 
 
 def _is_created(name: str) -> bool:
@@ -119,35 +118,35 @@ def _is_created(name: str) -> bool:
 
 def _level_families(levels: Levels) -> Iterator[Metric]:
     letters = levels.dead_letters
-    yield _gauge("pyoco_dlq_messages_total", "Dead letters kept.", letters.messages)
+    yield _gauge("pyoco_dlq_messages_total", "Stored dead letters.", letters.messages)
     yield _gauge(
         "pyoco_dlq_fill_ratio",
-        "How near the dead letters are to their limit; at 1 the oldest are dropped.",
+        "Dead letters relative to their limit; at 1 the broker drops the oldest.",
         letters.fill_ratio,
     )
     queues = _bounded(levels.queues)
     yield _gauges(
         "pyoco_queue_pending",
-        "Jobs that wait.",
+        "Waiting jobs.",
         "tag",
         {each.tag: each.pending for each in queues},
     )
     yield _gauges(
         "pyoco_queue_in_flight",
-        "Jobs that workers have in hand.",
+        "Jobs delivered to workers.",
         "tag",
         {each.tag: each.in_flight for each in queues},
     )
     yield _gauges(
         "pyoco_queue_oldest_age_seconds",
-        "How long the first job that waits has waited; 0 where none waits.",
+        "Age of the oldest waiting job; 0 if none waits.",
         "tag",
         {each.tag: each.oldest_age_sec or 0.0 for each in queues},
     )
 
 
 def _bounded(queues: Iterable[QueueState]) -> list[QueueState]:
-    """Return the fullest queues, and the rest of them as one."""
+    """Return the fullest queues, and all others summed up as one."""
     fullest = sorted(queues, key=lambda each: (-each.pending - each.in_flight, each.tag))
     rest = fullest[MAX_VALUES:]
     if not rest:
@@ -164,23 +163,23 @@ def _bounded(queues: Iterable[QueueState]) -> list[QueueState]:
     ]
 
 
-def _gauge(name: str, meaning: str, value: float) -> Metric:
-    return GaugeMetricFamily(name, meaning, value=value)
+def _gauge(name: str, help_text: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, help_text, value=value)
 
 
-def _gauges(name: str, meaning: str, label: str, values: Mapping[str, float]) -> Metric:
-    family = GaugeMetricFamily(name, meaning, labels=[label])
-    for key, value in values.items():
-        family.add_metric([key], value)
-    return family
+def _gauges(name: str, help_text: str, label: str, values: Mapping[str, float]) -> Metric:
+    return _filled(GaugeMetricFamily(name, help_text, labels=[label]), values)
 
 
-def _counter(name: str, meaning: str, value: float) -> Metric:
-    return CounterMetricFamily(name, meaning, value=value)
+def _counter(name: str, help_text: str, value: float) -> Metric:
+    return CounterMetricFamily(name, help_text, value=value)
 
 
-def _counters(name: str, meaning: str, label: str, values: Mapping[str, float]) -> Metric:
-    family = CounterMetricFamily(name, meaning, labels=[label])
+def _counters(name: str, help_text: str, label: str, values: Mapping[str, float]) -> Metric:
+    return _filled(CounterMetricFamily(name, help_text, labels=[label]), values)
+
+
+def _filled(family: GaugeMetricFamily | CounterMetricFamily, values: Mapping[str, float]) -> Metric:
     for key, value in values.items():
         family.add_metric([key], value)
     return family

@@ -1,1 +1,1 @@
-"""Runs: submit, read, list, watch, cancel and delete them; logs and the reaper."""
+"""Runs: submit, read, list, watch, cancel and delete them; their output; the reaper."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pyoco_gateway.access.caller import Caller
-from pyoco_gateway.runs.visibility import hiding_unreadable, own
+from pyoco_gateway.runs.visibility import hiding_unreadable, require_own
 from pyoco_protocol.failpoints import Failpoint, reached
 from pyoco_protocol.ids import is_run_id
 from pyoco_protocol.jetstream.cancel_hints import announce_cancel
@@ -38,7 +38,7 @@ class CancelRun:
         """
 
         def request(stored: StoredRun) -> RunSnapshot | None:
-            run = own(stored, run_id, caller).snapshot
+            run = require_own(stored, run_id, caller).snapshot
             if run.status is RunStatus.CANCELLING:
                 return None
             now = self.clock()
@@ -54,7 +54,7 @@ class CancelRun:
 
         with hiding_unreadable(caller, run_id):
             changed = await self.store.change(run_id, request) if is_run_id(run_id) else None
-        stored = own(changed, run_id, caller)
+        stored = require_own(changed, run_id, caller)
         reached(Failpoint.CANCEL_RECORDED)
         if not stored.snapshot.status.is_terminal:
             # This only saves time: a worker sees the cancel with its next write in any case.

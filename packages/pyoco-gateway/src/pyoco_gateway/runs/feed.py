@@ -1,4 +1,4 @@
-"""One watch on the runs bucket for all who follow it: each record is read once."""
+"""Passes each change of the runs bucket to all followers, parsed once."""
 
 import logging
 from collections.abc import Sequence
@@ -15,44 +15,44 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RunChange:
-    """A run's record as it stands from `revision` on, which orders all changes of all runs."""
+    """A new version of a run's record. `revision` orders the changes of all runs."""
 
     run_id: str
     revision: int
-    # None for a run that was deleted or has expired, and for a record that cannot be read.
+    # None for a deleted or expired run, and for an unreadable record.
     outline: RunOutline | None
-    # The stored record; None for a run that was deleted or has expired.
+    # The stored record; None for a deleted or expired run.
     data: bytes | None
     written_at: float
-    # How many changes are known to be behind this one.
+    # Number of changes that the broker has yet to deliver after this one.
     pending: int
 
 
 class RunFollower(Protocol):
-    """Who wants to know. None of these may block or raise."""
+    """Receives the changes of all runs. The methods must not block or raise."""
 
     def on_change(self, change: RunChange) -> None:
-        """A run has changed, or is gone."""
+        """Handle a changed, deleted or expired run."""
 
     def on_reset(self) -> None:
-        """Forget everything: what follows is told from the beginning."""
+        """Forget everything: all runs are delivered again from the beginning."""
 
     def on_resumed(self) -> None:
-        """The watch begins, or goes on after a break in which changes may have gone untold."""
+        """Handle the start of the watch, or its resumption after possibly missed changes."""
 
     def on_caught_up(self) -> None:
-        """All that was there is told; what follows is new."""
+        """Handle the end of the stored records: later changes are new."""
 
 
 class RunFeed:
-    """Reads what the watch tells and passes it on; one record that is unreadable harms no other."""
+    """Parses the entries of the watch and passes them on; counts unreadable records."""
 
     def __init__(self, followers: Sequence[RunFollower]) -> None:
         self._followers = tuple(followers)
         self.unreadable = 0
 
     def on_entry(self, entry: Entry) -> None:
-        """Pass a change on."""
+        """Parse a change and pass it on."""
         change = RunChange(
             run_id=entry.key,
             revision=entry.revision,
@@ -65,17 +65,17 @@ class RunFeed:
             each.on_change(change)
 
     def on_reset(self) -> None:
-        """Pass it on."""
+        """Pass the reset on."""
         for each in self._followers:
             each.on_reset()
 
     def on_resumed(self) -> None:
-        """Pass it on."""
+        """Pass the resumption on."""
         for each in self._followers:
             each.on_resumed()
 
     def on_caught_up(self) -> None:
-        """Pass it on."""
+        """Pass the end of the stored records on."""
         for each in self._followers:
             each.on_caught_up()
 
@@ -86,7 +86,7 @@ class RunFeed:
             outline = RunOutline.model_validate_json(entry.value)
         except ValidationError:
             outline = None
-        # A record under the id of another run would stand in that one's place here.
+        # A record stored under another run's id would replace that run here.
         if outline is None or outline.run_id != entry.key:
             self.unreadable += 1
             _log.warning("run record cannot be read", extra={"run_id": entry.key})

@@ -1,4 +1,4 @@
-"""Where accepted runs wait for a worker."""
+"""Publishes the jobs of accepted runs to the work stream."""
 
 import time
 from typing import Final
@@ -10,12 +10,12 @@ from pyoco_protocol.subjects import Names
 
 _MSG_ID: Final = "Nats-Msg-Id"
 _EXPECTED_STREAM: Final = "Nats-Expected-Stream"
-# What travels in the same message around a payload: subject, reply subject, headers.
+# Reserved in each message for the subject, the reply subject and the headers.
 _HEADROOM_BYTES: Final = 4096
 
 
 class JobQueue:
-    """Publishes jobs to the work stream, signed; returns only when they are stored."""
+    """Publishes signed jobs and waits until the broker has stored them."""
 
     def __init__(self, broker: Broker, names: Names, signer: JobSigner | None = None) -> None:
         self._broker = broker
@@ -23,23 +23,23 @@ class JobQueue:
         self._signer = signer or JobSigner(())
 
     def seal(self, job: bytes) -> str | None:
-        """Return what the record of a run that is taken in says of its job."""
+        """Return the seal of a job, which is stored in the run's record."""
         return self._signer.seal(job)
 
     def require_seal(self, job: bytes, given: str | None) -> None:
-        """Raise JobSignatureError unless `given` is what `seal` said of this job."""
+        """Raise JobSignatureError unless `given` is the seal of this job."""
         self._signer.require_seal(job, given)
 
     @property
     def max_job_bytes(self) -> int:
-        """The largest job that the broker takes as it is set up now."""
+        """The largest job that the connected broker accepts."""
         return self._broker.client.max_payload - _HEADROOM_BYTES
 
     async def publish(self, message_id: str, tag: str, job: bytes) -> None:
-        """Queue a job for the workers of `tag`; a repeat of its id within minutes is dropped.
+        """Queue a job for the workers of `tag`; the broker drops a repeated id within minutes.
 
-        Raises RefusedError or BrokerUnavailableError where it surely is not queued, and
-        UnknownOutcomeError where nobody can tell.
+        Raises RefusedError or BrokerUnavailableError if the job is certainly not queued, and
+        UnknownOutcomeError if it may be.
         """
         client = self._broker.require_up()
         subject = self._names.work(tag)

@@ -1,4 +1,4 @@
-"""Lists and counts runs, from the index alone."""
+"""Lists and counts runs from the run index."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from pyoco_gateway.runs.index.cursors import (
 )
 from pyoco_gateway.runs.index.list_query import ListFilters, ListQuery, Order
 from pyoco_gateway.runs.index.pages import page_of
-from pyoco_gateway.runs.index.queries import Listed, counts
+from pyoco_gateway.runs.index.queries import ListedRun, counts
 from pyoco_gateway.runs.index.run_index import RunIndex
 from pyoco_gateway.runs.index.tables import IndexTables
 from pyoco_protocol import subjects
@@ -28,24 +28,27 @@ from pyoco_protocol.runs.snapshot import RunSnapshot
 
 T = TypeVar("T")
 
-# How long a caller waits for an index that is being built, before it is told to come back.
+# How long a request waits for an index that is being built before it is answered 503.
 _BUILD_WAIT_SEC: Final = 2.0
 _RETRY_AFTER_SEC: Final = 2
-# A write is in the index some milliseconds after it is stored.
+# A write reaches the index some milliseconds after it is stored.
 _OWN_WRITES_WAIT_SEC: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class RunList:
-    """Runs in order. A list that can be followed is `paged`, and may have a next cursor."""
+    """Runs in order. Only a `paged` list can have a next cursor."""
 
-    runs: Sequence[Listed]
+    runs: Sequence[ListedRun]
     paged: bool = False
     next_cursor: str | None = None
 
 
 class ListRuns:
-    """Answers from the index, or not at all: a page that leaves runs out is worse than none."""
+    """Lists and counts a caller's runs; refuses while the index is incomplete.
+
+    A page that silently lacks runs is worse than an error.
+    """
 
     def __init__(
         self, *, broker: Broker, bucket: str, watch: BucketWatch, index: RunIndex, store: RunStore
@@ -57,92 +60,95 @@ class ListRuns:
         self._store = store
 
     async def __call__(self, query: ListQuery, caller: Caller) -> RunList:
-        """Return those of the caller's runs that a query asks for."""
-        query = replace(query, filters=_own(query.filters, caller))
-        cursors = await self._ready(caller)
-        place = _place(query, cursors)
-        if isinstance(place, ChangesCursor):
-            await self._reach(place)
-        page = await self._ask(lambda tables: page_of(tables, query, place))
-        cursor = None
-        if page.following is not None:
-            cursor = cursors.write(page.following, query.filters.fingerprint)
-        return RunList(page.runs, page.paged, cursor)
+        """Return the caller's runs that match a query."""
+        query = replace(query, filters=_of_tenant(query.filters, caller))
+        cursors = await self._wait_until_ready(caller)
+        cursor = _read_cursor(query, cursors)
+        if isinstance(cursor, ChangesCursor):
+            await self._wait_for(cursor)
+        page = await self._query(lambda tables: page_of(tables, query, cursor))
+        next_cursor = None
+        if page.next_cursor is not None:
+            next_cursor = cursors.write(page.next_cursor, query.filters.fingerprint)
+        return RunList(page.runs, page.paged, next_cursor)
 
     async def count(self, filters: ListFilters, caller: Caller) -> RunCounts:
-        """Return how many of the caller's runs match, by status."""
-        await self._ready(caller)
-        own = _own(filters, caller)
-        by_status = await self._ask(lambda tables: counts(tables, own))
-        return RunCounts(total=sum(by_status.values()), by_status=by_status)
+        """Return the number of the caller's runs that match, by status."""
+        await self._wait_until_ready(caller)
+        return await self._counts(filters, caller)
 
     async def known_counts(self, caller: Caller) -> RunCounts | None:
-        """Return how many runs the caller has, by status; None while not all of them are known."""
+        """Return the number of the caller's runs by status; None while the index is incomplete."""
         if not self._index.is_caught_up:
             return None
         try:
-            own = _own(ListFilters(), caller)
-            by_status = await self._ask(lambda tables: counts(tables, own))
+            return await self._counts(ListFilters(), caller)
         except ListNotReadyError:
             return None
-        return RunCounts(total=sum(by_status.values()), by_status=by_status)
 
-    async def snapshots(self, runs: Sequence[Listed], caller: Caller) -> list[RunSnapshot]:
-        """Return whole snapshots in the same order; one that is gone or unreadable is left out.
+    async def snapshots(self, runs: Sequence[ListedRun], caller: Caller) -> list[RunSnapshot]:
+        """Return the full snapshots in the same order, without deleted and unreadable runs.
 
-        They may be newer than the list, and never older.
+        A snapshot may be newer than the list entry, never older.
         """
         found = await self._store.read_many({each.run_id: each.revision for each in runs})
         snapshots = [found[each.run_id] for each in runs if each.run_id in found]
         return [each for each in snapshots if caller.owns(each.tenant_id)]
 
-    async def _ready(self, caller: Caller) -> Cursors:
+    async def _counts(self, filters: ListFilters, caller: Caller) -> RunCounts:
+        own = _of_tenant(filters, caller)
+        by_status = await self._query(lambda tables: counts(tables, own))
+        return RunCounts(total=sum(by_status.values()), by_status=by_status)
+
+    async def _wait_until_ready(self, caller: Caller) -> Cursors:
         self._broker.require_up()
-        if await self._index.caught_up(_BUILD_WAIT_SEC):
-            await self._index.has_own_writes(_OWN_WRITES_WAIT_SEC)
-        # It may be the broker that went away meanwhile.
+        if await self._index.wait_until_caught_up(_BUILD_WAIT_SEC):
+            await self._index.wait_for_own_writes(_OWN_WRITES_WAIT_SEC)
+        # The broker may have disconnected during the wait.
         self._broker.require_up()
         created = self._watch.created
         if created is None or not self._index.is_caught_up:
             raise ListNotReadyError(_RETRY_AFTER_SEC)
         return Cursors(subjects.kv_stream(self._bucket), created, caller.tenant_id)
 
-    async def _ask(self, question: Callable[[IndexTables], T]) -> T:
-        turn = self._index.turn
-        found = await self._index.ask(question)
-        if self._index.turn != turn:
-            # The bucket may have become another one, of which the index knew a part.
+    async def _query(self, query: Callable[[IndexTables], T]) -> T:
+        session = self._index.watch_session
+        found = await self._index.query(query)
+        if self._index.watch_session != session:
+            # The bucket may have been replaced and the index half rebuilt during the query.
             raise ListNotReadyError(_RETRY_AFTER_SEC)
         return found
 
-    async def _reach(self, place: ChangesCursor) -> None:
-        """Wait for what the cursor has seen already, which may come from another gateway."""
-        if await self._index.reached(place.revision, _OWN_WRITES_WAIT_SEC):
+    async def _wait_for(self, cursor: ChangesCursor) -> None:
+        """Wait until the index holds the cursor's revision; another gateway may be ahead."""
+        if await self._index.wait_for_revision(cursor.revision, _OWN_WRITES_WAIT_SEC):
             return
         state = await bucket_state(self._broker.require_up(), self._bucket)
-        if state.last_seq < place.revision:
-            raise _cursor_fault("is ahead of the bucket, which was set back; start anew without it")
+        if state.last_seq < cursor.revision:
+            raise _cursor_error(
+                "is ahead of the bucket, which was restored; start again without it"
+            )
         raise ListNotReadyError(_RETRY_AFTER_SEC)
 
 
-def _own(filters: ListFilters, caller: Caller) -> ListFilters:
+def _of_tenant(filters: ListFilters, caller: Caller) -> ListFilters:
     return replace(filters, tenant_id=caller.tenant_id)
 
 
-def _place(query: ListQuery, cursors: Cursors) -> Cursor | None:
+def _read_cursor(query: ListQuery, cursors: Cursors) -> Cursor | None:
     if query.cursor is None:
         return None
     try:
-        place = cursors.read(query.cursor, query.filters.fingerprint)
+        cursor = cursors.read(query.cursor, query.filters.fingerprint)
     except CursorError as error:
-        raise _cursor_fault(str(error)) from error
-    kind = Order.CREATED if isinstance(place, HistoryCursor) else None
-    if query.order not in (None, kind):
-        raise _cursor_fault("belongs to a list of another order")
-    if isinstance(place, HistoryCursor) and query.updated_after is not None:
-        raise _cursor_fault("belongs to a list without updated_after")
-    return place
+        raise _cursor_error(str(error)) from error
+    order = Order.CREATED if isinstance(cursor, HistoryCursor) else None
+    if query.order not in (None, order):
+        raise _cursor_error("belongs to a list with another order")
+    if isinstance(cursor, HistoryCursor) and query.updated_after is not None:
+        raise _cursor_error("belongs to a list without updated_after")
+    return cursor
 
 
-def _cursor_fault(what: str) -> ListQueryError:
-    return ListQueryError([("cursor", what)])
+def _cursor_error(reason: str) -> ListQueryError:
+    return ListQueryError([("cursor", reason)])

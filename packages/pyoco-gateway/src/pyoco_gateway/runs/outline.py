@@ -1,11 +1,11 @@
-"""What of a run's record the gateway goes by when it looks at all of them."""
+"""The part of a run's record that the gateway parses for every run."""
 
 from pyoco_protocol.runs.lifecycle import RunStatus
 from pyoco_protocol.wire import WireModel
 
 
 class RunOutline(WireModel):
-    """The small fields of a record; the rest need not be understood."""
+    """The small fields of a run's record; all other fields are ignored."""
 
     run_id: str
     status: RunStatus
@@ -26,5 +26,5 @@ class RunOutline(WireModel):
 
     @property
     def is_cancel_requested(self) -> bool:
-        """Whether a cancel is recorded."""
+        """Whether the record holds a cancel request."""
         return self.cancel_requested_at is not None or self.status is RunStatus.CANCELLING

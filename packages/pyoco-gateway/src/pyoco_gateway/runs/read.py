@@ -1,4 +1,4 @@
-"""Looks a run up."""
+"""Reads one run."""
 
 from dataclasses import dataclass
 
@@ -10,10 +10,10 @@ from pyoco_protocol.runs.snapshot import RunSnapshot
 
 @dataclass(frozen=True, slots=True)
 class ReadRun:
-    """Reads the latest snapshot of a run from the leader, so that an own write is always seen."""
+    """Reads a run's latest snapshot from the stream leader, which has all acknowledged writes."""
 
     store: RunStore
 
     async def __call__(self, run_id: str, caller: Caller) -> RunSnapshot:
-        """Return the run; raise RunNotFoundError where the caller has none of this id."""
+        """Return the run; raise RunNotFoundError if the caller has no run with this id."""
         return (await read_own(self.store, run_id, caller)).snapshot

@@ -1,4 +1,4 @@
-"""Makes the job of a run that is stored already, to queue it once more."""
+"""Rebuilds the job of a stored run, to queue it again."""
 
 from dataclasses import dataclass, field
 
@@ -11,22 +11,22 @@ from pyoco_protocol.runs.snapshot import RunSnapshot
 
 @dataclass(frozen=True, slots=True)
 class RunJobs:
-    """Jobs that say all a worker needs: a workflow's text too, which no snapshot holds."""
+    """Builds complete jobs from snapshots, which lack the text of the run's workflow file."""
 
     texts: WorkflowTexts
     default_tag: str
     signer: JobSigner = field(default_factory=lambda: JobSigner(()))
 
     async def make(self, run: RunSnapshot) -> RunJob:
-        """Return the job; raise WorkflowTextGoneError where the run's workflow is not kept.
+        """Return the job; raise WorkflowTextGoneError if the run's workflow text has expired.
 
-        Where jobs are signed, raise JobSignatureError for a run that no gateway took in so.
+        Raises JobSignatureError if jobs are signed and no gateway accepted the run in this form.
         """
-        job = await self._made(run)
+        job = await self._unchecked(run)
         self.signer.require_seal(job.to_bytes(), run.seal)
         return job
 
-    async def _made(self, run: RunSnapshot) -> RunJob:
+    async def _unchecked(self, run: RunSnapshot) -> RunJob:
         job = RunJob.of(run, default_tag=self.default_tag)
         sha256 = run.workflow_yaml_sha256
         if sha256 is None:

@@ -1,4 +1,4 @@
-"""What of a run's record callers see."""
+"""The JSON of a run as callers see it."""
 
 from collections.abc import Set
 from typing import Final
@@ -10,6 +10,6 @@ RECORDS: Final = frozenset({"task_records"})
 
 
 def run_json(run: RunSnapshot, *, with_records: bool) -> str:
-    """Return a run as callers see it; what its tasks took and gave only where it is asked for."""
+    """Return a run's JSON without internal fields, with task inputs and results on request."""
     hidden: Set[str] = INTERNAL_FIELDS if with_records else INTERNAL_FIELDS | RECORDS
     return run.model_dump_json(exclude=set(hidden))

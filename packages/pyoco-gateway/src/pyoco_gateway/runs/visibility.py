@@ -1,4 +1,4 @@
-"""Runs as their callers may see them: one of another tenant is not there."""
+"""Tenant checks on runs: another tenant's run answers 404, exactly like an unknown id."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,17 +11,17 @@ from pyoco_protocol.problems import RunNotFoundError, SnapshotUnreadableError
 
 
 async def read_own(store: RunStore, run_id: str, caller: Caller) -> StoredRun:
-    """Return the latest record of a caller's run; raise RunNotFoundError where it has none.
+    """Return the latest record of the caller's run; raise RunNotFoundError if there is none.
 
-    What cannot be an id is not looked up: as a subject it could mean every run, or break the
+    An invalid id is not looked up: in a NATS subject it could match every run or break the
     request.
     """
     with hiding_unreadable(caller, run_id):
-        return own(await store.read(run_id) if is_run_id(run_id) else None, run_id, caller)
+        return require_own(await store.read(run_id) if is_run_id(run_id) else None, run_id, caller)
 
 
-def own(stored: StoredRun | None, run_id: str, caller: Caller) -> StoredRun:
-    """Return what was found, if it is the caller's; else raise what finding nothing raises."""
+def require_own(stored: StoredRun | None, run_id: str, caller: Caller) -> StoredRun:
+    """Return the record if the caller owns it; raise RunNotFoundError otherwise."""
     if stored is None or not caller.owns(stored.snapshot.tenant_id):
         raise RunNotFoundError(shortened(run_id))
     return stored
@@ -29,7 +29,7 @@ def own(stored: StoredRun | None, run_id: str, caller: Caller) -> StoredRun:
 
 @contextmanager
 def hiding_unreadable(caller: Caller, run_id: str) -> Iterator[None]:
-    """Let a record that cannot be read be none for a tenant: nobody can say whose it is."""
+    """Answer tenants 404 for an unreadable record, because its tenant is unknown."""
     try:
         yield
     except SnapshotUnreadableError:

@@ -1,7 +1,7 @@
-"""The language of graphs, borrowed from the engine; the only module here that imports it.
+"""The engine's graph language; the only module of the gateway that imports the engine.
 
-Its parser and its builder run nothing: expressions are compiled and not evaluated, and the tasks
-they are given here do not exist.
+The parser and the builder execute nothing: expressions are compiled but not evaluated, and the
+tasks are placeholders.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,17 +12,17 @@ from pyoco_protocol.workflows.graph_rules import GraphLanguage
 
 @cache
 def graph_language() -> GraphLanguage:
-    """Return the engine's language; the first call loads the engine and takes a while."""
-    # Late: a gateway is ready sooner without it, and many never get a workflow file.
+    """Return the engine's graph language; the first call imports the engine, which is slow."""
+    # Imported here so that a gateway starts faster; many never receive a workflow file.
     from pyoco.core.models import Task
     from pyoco.dsl.graph import build_flow_from_graph, parse_graph
 
     def build(graph: str, tasks: Iterable[str], pipes: Mapping[str, str]) -> object:
-        dummies = {name: Task(func=_nothing, name=name) for name in tasks}
-        return build_flow_from_graph(graph=graph, tasks=dummies, pipes=dict(pipes))
+        placeholders = {name: Task(func=_placeholder, name=name) for name in tasks}
+        return build_flow_from_graph(graph=graph, tasks=placeholders, pipes=dict(pipes))
 
     return GraphLanguage(parse_graph, build)
 
 
-def _nothing() -> None:
-    """Stand where a task would."""
+def _placeholder() -> None:
+    """Do nothing."""

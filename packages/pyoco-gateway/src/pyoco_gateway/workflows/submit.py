@@ -1,4 +1,4 @@
-"""Takes a run in that brings its own flow: checked first, then kept, then queued with the run."""
+"""Submits runs of workflow files: checks the file, stores its text, then queues the run."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -18,12 +18,12 @@ from pyoco_protocol.problems import BrokerUnavailableError, WorkflowRefusedError
 from pyoco_protocol.workflows.problems import WorkflowInvalidError
 
 ENDPOINT: Final = "POST /runs/yaml"
-_IN_DETAIL: Final = 10
+_MAX_IN_DETAIL: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class SubmitWorkflow:
-    """Queues a run of a workflow file for the next free worker that carries its tag."""
+    """Queues a run of a workflow file for the next free worker with its tag."""
 
     check: CheckWorkflow
     texts: WorkflowTexts
@@ -39,8 +39,8 @@ class SubmitWorkflow:
         tag: str | None = None,
         key: str | None = None,
     ) -> Submitted:
-        """Return the run, stored and queued; its params are the defaults of the file."""
-        # Before the file is read: a wrong name costs nothing to find.
+        """Store, queue and return a run with the defaults of the file as its params."""
+        # Validated before the file is parsed, because it is cheap.
         _submission(flow_name, tag, {})
         try:
             workflow = await self.check(data)
@@ -49,25 +49,25 @@ class SubmitWorkflow:
         submission = _submission(flow_name, tag, workflow.document.defaults)
         text = data.decode()
         try:
-            # Before the run: whoever queues it again must find the text.
+            # Stored before the run, because a gateway that queues the run again needs the text.
             sha256 = await self.texts.put(text, now=self.clock())
         except UnknownOutcomeError as error:
-            # Whether the text is stored does not matter: no run is.
+            # Harmless if the text is stored after all: the run is not.
             raise BrokerUnavailableError(str(error)) from error
-        named = None
+        idempotency_key = None
         if key is not None:
-            named = IdempotencyKey.of(
+            idempotency_key = IdempotencyKey.of(
                 key, submission, caller, endpoint=ENDPOINT, workflow_yaml_sha256=sha256
             )
         file = WorkflowFile(text, sha256, len(data))
-        return await self.submit_run(submission, caller, key=named, workflow=file)
+        return await self.submit_run(submission, caller, key=idempotency_key, workflow=file)
 
 
 def refused(error: WorkflowInvalidError) -> WorkflowRefusedError:
-    """Return the faults of a workflow file as an answer to whoever sent it."""
-    said = [str(problem) for problem in error.problems]
-    more = len(said) - _IN_DETAIL
-    detail = "; ".join(said[:_IN_DETAIL]) + (f"; {more} more faults" if more > 0 else "")
+    """Return the HTTP error for an invalid workflow file."""
+    texts = [str(problem) for problem in error.problems]
+    more = len(texts) - _MAX_IN_DETAIL
+    detail = "; ".join(texts[:_MAX_IN_DETAIL]) + (f"; {more} more errors" if more > 0 else "")
     return WorkflowRefusedError(
         [problem.model_dump(exclude_none=True) for problem in error.problems], detail
     )

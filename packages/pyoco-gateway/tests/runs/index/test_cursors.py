@@ -20,15 +20,15 @@ OURS = Cursors(STREAM, CREATED)
 URL_CHARS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 revisions = st.integers(0, 2**63 - 1)
-moments = st.floats(0, 4e9)
+times = st.floats(0, 4e9)
 cursors: st.SearchStrategy[Cursor] = st.one_of(
-    st.builds(ChangesCursor, revisions, moments, revisions),
-    st.builds(HistoryCursor, moments, st.integers(-(2**63), 2**63 - 1)),
+    st.builds(ChangesCursor, revisions, times, revisions),
+    st.builds(HistoryCursor, times, st.integers(-(2**63), 2**63 - 1)),
 )
 
 
 @given(cursors)
-def test_a_cursor_is_read_as_it_was_written_by_any_gateway_of_the_deployment(
+def test_every_gateway_of_a_deployment_reads_a_cursor(
     cursor: Cursor,
 ) -> None:
     text = OURS.write(cursor, FILTERS)
@@ -38,7 +38,7 @@ def test_a_cursor_is_read_as_it_was_written_by_any_gateway_of_the_deployment(
 
 
 @given(cursors, st.data())
-def test_a_cursor_that_was_altered_anywhere_is_refused(cursor: Cursor, data: st.DataObject) -> None:
+def test_an_altered_cursor_is_refused(cursor: Cursor, data: st.DataObject) -> None:
     text = OURS.write(cursor, FILTERS)
     place = data.draw(st.integers(0, len(text) - 1))
     other = data.draw(st.sampled_from(URL_CHARS).filter(lambda char: char != text[place]))
@@ -47,7 +47,7 @@ def test_a_cursor_that_was_altered_anywhere_is_refused(cursor: Cursor, data: st.
 
 
 @given(cursors, st.integers(1, 30))
-def test_a_cursor_that_was_cut_or_grew_is_refused(cursor: Cursor, by: int) -> None:
+def test_a_shortened_or_lengthened_cursor_is_refused(cursor: Cursor, by: int) -> None:
     text = OURS.write(cursor, FILTERS)
     for altered in (text[:-by], text[by:], text + "A" * by, text + "="):
         with pytest.raises(CursorError):
@@ -55,32 +55,32 @@ def test_a_cursor_that_was_cut_or_grew_is_refused(cursor: Cursor, by: int) -> No
 
 
 @given(st.text() | st.binary().map(lambda data: base64.urlsafe_b64encode(data).decode()))
-def test_what_was_never_given_out_is_refused(text: str) -> None:
+def test_arbitrary_text_is_refused_as_a_cursor(text: str) -> None:
     with pytest.raises(CursorError):
         OURS.read(text, FILTERS)
 
 
 @pytest.mark.parametrize("payload", [[], {}, 1, None, ["a"], ["a", "b"], [[], {}, []]])
-def test_a_forgery_of_the_right_form_is_refused(payload: object) -> None:
+def test_a_forged_cursor_in_the_right_format_is_refused(payload: object) -> None:
     forged = base64.urlsafe_b64encode(json.dumps(payload).encode() + b"x" * 12).decode()
     with pytest.raises(CursorError):
         OURS.read(forged.rstrip("="), FILTERS)
 
 
-def test_a_cursor_into_a_bucket_that_was_made_anew_says_to_start_anew() -> None:
+def test_a_cursor_of_a_recreated_bucket_is_refused_with_advice_to_start_again() -> None:
     text = OURS.write(ChangesCursor(5, 0.0, 5), FILTERS)
-    with pytest.raises(CursorError, match="start anew"):
+    with pytest.raises(CursorError, match="start again"):
         Cursors(STREAM, "2026-11-17T12:00:01Z").read(text, FILTERS)
 
 
-def test_a_cursor_of_other_filters_is_refused() -> None:
+def test_a_cursor_with_other_filters_is_refused() -> None:
     text = OURS.write(HistoryCursor(1.0, 2), FILTERS)
     with pytest.raises(CursorError, match="other filters"):
         OURS.read(text, "fedcba9876543210")
 
 
 @given(cursors)
-def test_a_cursor_of_another_tenant_reads_like_one_that_was_altered(cursor: Cursor) -> None:
+def test_a_cursor_of_another_tenant_is_refused_like_an_altered_one(cursor: Cursor) -> None:
     acme, globex = (Cursors(STREAM, CREATED, tenant) for tenant in ("acme", "globex"))
     text = acme.write(cursor, FILTERS)
     assert acme.read(text, FILTERS) == cursor

@@ -20,11 +20,11 @@ PARAMETERS = [
 ]
 
 
-def test_a_query_that_says_nothing_asks_for_the_fifty_latest() -> None:
+def test_an_empty_query_returns_the_latest_fifty_runs() -> None:
     assert parse_list_query([]) == ListQuery(limit=50)
 
 
-def test_every_parameter_is_taken() -> None:
+def test_every_parameter_is_parsed() -> None:
     query = parse_list_query(
         [
             *(("status", "FAILED"), ("status", "CANCELLED")),
@@ -75,43 +75,43 @@ def test_a_star_at_the_end_of_a_flow_makes_it_a_prefix(
         ("Status", "FAILED"),
     ],
 )
-def test_what_cannot_be_understood_is_refused_by_its_name(name: str, value: str) -> None:
+def test_an_invalid_parameter_is_refused_by_name(name: str, value: str) -> None:
     with pytest.raises(ListQueryError) as refused:
         parse_list_query([(name, value)])
     assert [where for where, _ in refused.value.faults] == [name]
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_all_errors_are_reported_at_once() -> None:
     with pytest.raises(ListQueryError) as refused:
         parse_list_query([("limit", "0"), ("status", "x"), ("sort", "up")])
     assert {where for where, _ in refused.value.faults} == {"limit", "status", "sort"}
 
 
 @pytest.mark.parametrize("name", sorted(set(PARAMETERS) - {"status", "include"}))
-def test_what_counts_once_is_not_given_twice(name: str) -> None:
+def test_a_single_valued_parameter_given_twice_is_refused(name: str) -> None:
     with pytest.raises(ListQueryError, match=f"{name}: is given more than once"):
         parse_list_query([(name, "1"), (name, "1")])
 
 
-def test_changes_are_not_followed_in_the_order_of_creation() -> None:
+def test_updated_after_with_order_created_is_refused() -> None:
     with pytest.raises(ListQueryError, match="updated_after"):
         parse_list_query([("updated_after", "0"), ("order", "created")])
 
 
 @pytest.mark.parametrize("name", ["cursor", "limit", "order", "updated_after", "submitted_after"])
-def test_a_count_has_filters_and_nothing_of_a_page(name: str) -> None:
+def test_a_count_takes_filters_but_no_paging_parameters(name: str) -> None:
     assert parse_count_query([("tag", "gpu")]) == ListFilters(tag="gpu")
     with pytest.raises(ListQueryError, match=f"{name}: is not a parameter"):
         parse_count_query([(name, "1")])
 
 
 @given(st.lists(st.tuples(st.sampled_from(PARAMETERS) | st.text(), st.text()), max_size=6))
-def test_any_query_is_understood_or_refused(pairs: list[tuple[str, str]]) -> None:
+def test_any_query_is_parsed_or_refused(pairs: list[tuple[str, str]]) -> None:
     try:
-        blamed = {name for name, _ in pairs if 1 <= parse_list_query(pairs).limit <= 200}
+        named = {name for name, _ in pairs if 1 <= parse_list_query(pairs).limit <= 200}
     except ListQueryError as refused:
-        blamed = {where for where, _ in refused.faults}
-    assert blamed <= {name[:40] for name, _ in pairs}
+        named = {where for where, _ in refused.faults}
+    assert named <= {name[:40] for name, _ in pairs}
 
 
 @given(
@@ -126,7 +126,7 @@ def test_any_query_is_understood_or_refused(pairs: list[tuple[str, str]]) -> Non
     ),
     st.sampled_from(["flow", "flow_prefix", "tag", "workflow_yaml_sha256", "tenant_id"]),
 )
-def test_the_fingerprint_of_other_filters_is_another(filters: ListFilters, field: str) -> None:
+def test_different_filters_have_different_fingerprints(filters: ListFilters, field: str) -> None:
     values: dict[str, Any] = {name: getattr(filters, name) for name in ListFilters.__slots__}
     assert ListFilters(**values).fingerprint == filters.fingerprint
     values[field] = f"{values[field]}!"

@@ -1,4 +1,4 @@
-"""Pages, polls and counts against a model that looks at every run each time."""
+"""Pages, polls and counts, compared with a model that scans every run."""
 
 import json
 import re
@@ -24,18 +24,20 @@ fields = st.fixed_dictionaries(
         "flow_name": st.sampled_from(FLOWS),
         "tag": st.sampled_from(["gpu", "cpu", None]),
         "workflow_yaml_sha256": st.sampled_from(["aa", "bb", None]),
-        # Clocks of writers are set apart, and may stand still.
+        # Writers' clocks differ and may not advance.
         "updated_at": st.integers(0, 8).map(float),
         "submitted_at": st.integers(0, 4).map(float),
     }
 )
 Step = tuple[str, str, dict[str, Any]]
 writes: st.SearchStrategy[Step] = st.tuples(st.just("write"), st.sampled_from(RUNS), fields)
-beats: st.SearchStrategy[Step] = st.tuples(st.just("beat"), st.sampled_from(RUNS), st.just({}))
-removals: st.SearchStrategy[Step] = st.tuples(
-    st.sampled_from(["remove", "spoil"]), st.sampled_from(RUNS), st.just({})
+heartbeats: st.SearchStrategy[Step] = st.tuples(
+    st.just("heartbeat"), st.sampled_from(RUNS), st.just({})
 )
-changes_of_runs = st.lists(st.one_of(writes, writes, beats, removals), max_size=25)
+removals: st.SearchStrategy[Step] = st.tuples(
+    st.sampled_from(["remove", "corrupt"]), st.sampled_from(RUNS), st.just({})
+)
+changes_of_runs = st.lists(st.one_of(writes, writes, heartbeats, removals), max_size=25)
 run_filters = st.builds(
     ListFilters,
     statuses=st.frozensets(st.sampled_from(RunStatus), max_size=3),
@@ -45,29 +47,29 @@ run_filters = st.builds(
     workflow_yaml_sha256=st.none() | st.sampled_from(["aa", "bb", "cc"]),
     submitted_after=st.none() | st.integers(0, 4).map(float),
     submitted_before=st.none() | st.integers(1, 5).map(float),
-    tenant_id=st.none() | st.sampled_from(["acme", "globex", "default", "nobody"]),
+    tenant_id=st.none() | st.sampled_from(["acme", "globex", "default", "unknown"]),
 )
 limits = st.integers(1, 4)
-ways = st.sampled_from(["merge", "walk", "sort"])
+strategies = st.sampled_from(["merge", "scan", "sort"])
 
 
-def do(world: World, step: Step) -> None:
-    what, run_id, values = step
-    if what == "write":
+def apply(world: World, step: Step) -> None:
+    action, run_id, values = step
+    if action == "write":
         world.write(run_id, tenant_id=TENANTS[run_id], **values)
-    elif what == "beat":
-        world.beat(run_id)
+    elif action == "heartbeat":
+        world.heartbeat(run_id)
     else:
-        world.remove(run_id, None if what == "remove" else b'{"status": "?"}')
+        world.remove(run_id, None if action == "remove" else b'{"status": "?"}')
 
 
-@given(way=ways, steps=changes_of_runs, filters=run_filters, limit=limits)
-def test_a_list_holds_the_latest_of_all_runs_that_match(
-    way: str, steps: list[Step], filters: ListFilters, limit: int
+@given(strategy=strategies, steps=changes_of_runs, filters=run_filters, limit=limits)
+def test_a_list_holds_the_latest_matching_runs(
+    strategy: str, steps: list[Step], filters: ListFilters, limit: int
 ) -> None:
-    world = World(way)
+    world = World(strategy)
     for step in steps:
-        do(world, step)
+        apply(world, step)
     expected = sorted(
         world.matching(filters),
         key=lambda known: (known.record["updated_at"], run_key(known.record["run_id"])),
@@ -80,14 +82,14 @@ def test_a_list_holds_the_latest_of_all_runs_that_match(
         known.record["run_id"] for known in expected[:limit]
     ]
     assert all(item.items() <= world.runs[item["run_id"]].record.items() for item in items)
-    assert (page.paged, page.following) == (False, None)
+    assert (page.paged, page.next_cursor) == (False, None)
 
 
 @given(steps=changes_of_runs, filters=run_filters)
-def test_counts_are_those_of_the_runs_that_match(steps: list[Step], filters: ListFilters) -> None:
+def test_counts_are_those_of_the_matching_runs(steps: list[Step], filters: ListFilters) -> None:
     world = World()
     for step in steps:
-        do(world, step)
+        apply(world, step)
     filters = replace(filters, submitted_after=None, submitted_before=None)
     matching = [known.record["status"] for known in world.matching(filters)]
 
@@ -95,42 +97,50 @@ def test_counts_are_those_of_the_runs_that_match(steps: list[Step], filters: Lis
         status: matching.count(status.value) for status in RunStatus
     }
     assert world.tables.runs == len(world.runs)
-    # Names that no run carries any more are forgotten.
+    # Groups without runs are removed.
     (groups,) = world.tables.db.execute("SELECT COUNT(*) FROM groups").fetchone()
     assert groups <= len(world.runs)
 
 
-@given(way=ways, before=changes_of_runs, between=changes_of_runs, filters=run_filters, limit=limits)
-def test_the_history_shows_each_run_once_whatever_changes_between_pages(
-    way: str, before: list[Any], between: list[Step], filters: ListFilters, limit: int
+@given(
+    strategy=strategies,
+    before=changes_of_runs,
+    between=changes_of_runs,
+    filters=run_filters,
+    limit=limits,
+)
+def test_the_history_shows_each_run_once_although_runs_change_between_pages(
+    strategy: str, before: list[Any], between: list[Step], filters: ListFilters, limit: int
 ) -> None:
-    """Runs may change, come and go; those that match all along are shown exactly once."""
-    world = World(way)
+    """A run that matches all the time is shown exactly once."""
+    world = World(strategy)
     for step in before:
-        do(world, step)
+        apply(world, step)
     always = {known.record["run_id"] for known in world.matching(filters)}
-    seen: list[tuple[float, str]] = []
-    place: Cursor | None = None
+    shown: list[tuple[float, str]] = []
+    cursor: Cursor | None = None
     pending = list(between)
     while True:
-        items, page = world.page(ListQuery(filters, order=Order.CREATED, limit=limit), place)
+        items, page = world.page(ListQuery(filters, order=Order.CREATED, limit=limit), cursor)
         assert page.paged
-        seen += [(world.runs[item["run_id"]].created, item["run_id"]) for item in items]
-        if page.following is None:
+        shown += [(world.runs[item["run_id"]].created, item["run_id"]) for item in items]
+        if page.next_cursor is None:
             break
-        place = page.following
+        cursor = page.next_cursor
         if pending:
-            do(world, pending.pop(0))
+            apply(world, pending.pop(0))
             always &= {known.record["run_id"] for known in world.matching(filters)}
-    shown = [run_id for _, run_id in seen]
-    assert always <= set(shown)
-    assert all(shown.count(run_id) == 1 for run_id in always)
+    run_ids = [run_id for _, run_id in shown]
+    assert always <= set(run_ids)
+    assert all(run_ids.count(run_id) == 1 for run_id in always)
     if not between:
-        assert [created for created, _ in seen] == sorted((each for each, _ in seen), reverse=True)
+        assert [created for created, _ in shown] == sorted(
+            (each for each, _ in shown), reverse=True
+        )
 
 
 @given(
-    way=ways,
+    strategy=strategies,
     before=changes_of_runs,
     between=changes_of_runs,
     updated_after=st.integers(-1, 8).map(float),
@@ -138,58 +148,58 @@ def test_the_history_shows_each_run_once_whatever_changes_between_pages(
 )
 @settings(max_examples=200)
 def test_a_poller_that_follows_its_cursor_ends_with_the_latest_state_of_every_run(
-    way: str, before: list[Step], between: list[Step], updated_after: float, sizes: list[int]
+    strategy: str, before: list[Step], between: list[Step], updated_after: float, sizes: list[int]
 ) -> None:
-    world = World(way)
+    world = World(strategy)
     for step in before:
-        do(world, step)
-    begun_at = world.revision
+        apply(world, step)
+    start = world.revision
     view: dict[str, dict[str, Any]] = {}
-    told: list[int] = []
-    page, place = 0, None
+    revisions: list[int] = []
+    page, cursor = 0, None
     pending = list(between)
     while True:
         limit = sizes[page % len(sizes)]
         page += 1
         query = ListQuery(updated_after=updated_after, limit=limit)
-        items, found = world.page(query, place)
-        assert found.following is not None
-        told += [int(each.position[0]) for each in found.runs]
+        items, found = world.page(query, cursor)
+        assert found.next_cursor is not None
+        revisions += [int(each.position[0]) for each in found.runs]
         view.update({item["run_id"]: item for item in items})
-        place = found.following
+        cursor = found.next_cursor
         if pending:
-            do(world, pending.pop(0))
+            apply(world, pending.pop(0))
         elif not items:
             break
 
-    # In the order of storing, and nothing twice.
-    assert told == sorted(set(told))
+    # In the order of storage, without duplicates.
+    assert revisions == sorted(set(revisions))
     for run_id, known in world.runs.items():
-        if known.changed > begun_at or known.record["updated_at"] > updated_after:
+        if known.changed > start or known.record["updated_at"] > updated_after:
             assert view[run_id].items() <= known.record.items()
             assert view[run_id]["status"] == known.record["status"]
         else:
             assert run_id not in view
-    # Heartbeats are no change, and where there is none the cursor stays as it is.
+    # Heartbeats do not count as changes, and without changes the cursor stays the same.
     for run_id in RUNS:
-        world.beat(run_id)
-    assert world.page(ListQuery(updated_after=updated_after), place)[1] == Page(
-        [], paged=True, following=place
+        world.heartbeat(run_id)
+    assert world.page(ListQuery(updated_after=updated_after), cursor)[1] == Page(
+        [], paged=True, next_cursor=cursor
     )
 
 
 @given(
-    way=ways,
+    strategy=strategies,
     steps=changes_of_runs,
     filters=run_filters,
     updated_after=st.integers(-1, 8).map(float),
 )
-def test_a_poll_begins_with_the_matching_runs_updated_after_a_time(
-    way: str, steps: list[Step], filters: ListFilters, updated_after: float
+def test_a_poll_starts_with_the_matching_runs_updated_after_a_time(
+    strategy: str, steps: list[Step], filters: ListFilters, updated_after: float
 ) -> None:
-    world = World(way)
+    world = World(strategy)
     for step in steps:
-        do(world, step)
+        apply(world, step)
 
     items, _ = world.page(ListQuery(filters, updated_after=updated_after, limit=200))
 
@@ -201,8 +211,8 @@ def test_a_poll_begins_with_the_matching_runs_updated_after_a_time(
     assert [item["run_id"] for item in items] == [run_id for _, run_id in expected]
 
 
-def test_a_run_keeps_its_place_and_its_time_when_a_writer_forgets_them() -> None:
-    """Workers of an earlier server write whole records and drop what they do not know."""
+def test_a_run_keeps_its_submission_time_when_a_writer_drops_it() -> None:
+    """Workers of an earlier server write whole records and drop unknown fields."""
     world = World()
     world.write("old", submitted_at=1.0)
     world.write("new", submitted_at=2.0)
@@ -216,7 +226,7 @@ def test_a_run_keeps_its_place_and_its_time_when_a_writer_forgets_them() -> None
     ]
 
 
-def test_an_item_is_small_and_says_nothing_of_params_and_records() -> None:
+def test_a_list_item_is_small_and_holds_no_params_or_records() -> None:
     world = World()
     world.write(
         RUNS[0],
@@ -234,13 +244,13 @@ def test_an_item_is_small_and_says_nothing_of_params_and_records() -> None:
     assert (item["worker_id"], item["attempt"], len(item["error"])) == ("w1", 2, 300)
 
 
-def test_an_unreadable_record_takes_its_run_out_and_is_counted_until_it_is_readable() -> None:
+def test_an_unreadable_record_removes_its_run_and_is_counted_until_it_is_readable() -> None:
     world = World()
     world.write(RUNS[0])
     for value in (b"{", b'{"run_id": "another", "status": "PENDING"}', b"\xff", b"[]"):
         world.remove(RUNS[0], value)
         assert (world.tables.runs, world.tables.unreadable) == (0, 1)
-    # Readable in what the gateway goes by, but not in what a list shows.
+    # The outline is valid, but the list item is not.
     odd = snapshot_json(run_id=RUNS[0], tags=7)
     world.remove(RUNS[0], json.dumps(odd).encode())
     assert (world.tables.runs, world.tables.unreadable) == (0, 1)
@@ -250,8 +260,8 @@ def test_an_unreadable_record_takes_its_run_out_and_is_counted_until_it_is_reada
     assert (world.tables.runs, world.tables.unreadable) == (0, 0)
 
 
-def test_no_page_reads_more_than_it_shows() -> None:
-    """Every page comes from an index that has its order already; SQLite says how it would look."""
+def test_no_page_reads_more_rows_than_it_shows() -> None:
+    """SQLite's query plan shows that every page comes from an index in the right order."""
     world = World()
     for number in range(30):
         world.write(
@@ -261,8 +271,8 @@ def test_no_page_reads_more_than_it_shows() -> None:
             updated_at=float(number),
             tenant_id=("acme", "globex", None)[number % 3],
         )
-    asked: list[str] = []
-    world.tables.db.set_trace_callback(asked.append)
+    queries: list[str] = []
+    world.tables.db.set_trace_callback(queries.append)
     every = ListFilters(
         frozenset({RunStatus.PENDING}), flow="hello", tag="gpu", workflow_yaml_sha256="aa"
     )
@@ -274,10 +284,10 @@ def test_no_page_reads_more_than_it_shows() -> None:
             world.page(ListQuery(own, updated_after=40.0))
     world.tables.db.set_trace_callback(None)
 
-    pages = [sql.replace("Inf", "9e999") for sql in asked if "revision, item" in sql]
+    pages = [sql.replace("Inf", "9e999") for sql in queries if "revision, item" in sql]
     assert len(pages) >= 27
     for sql in pages:
         plan = [row[-1] for row in world.tables.db.execute(f"EXPLAIN QUERY PLAN {sql}")]
-        # One search that starts at the place where the page does; nothing is sorted.
+        # One search that starts where the page starts, without sorting.
         assert len(plan) == 1, plan
         assert re.search(r"SEARCH runs USING INDEX \w+ \(.*\(\w+,key\)[<>]\(\?,\?\)", plan[0]), plan

@@ -1,4 +1,4 @@
-"""Lists of one tenant, among the runs of others."""
+"""Lists of one tenant in an index with runs of others."""
 
 import re
 from dataclasses import replace
@@ -11,17 +11,17 @@ from pyoco_protocol.runs.lifecycle import RunStatus
 from run_index_model import TENANTS, World
 
 
-@pytest.mark.parametrize("way", ["merge", "walk", "sort"])
-def test_a_tenants_list_does_not_pass_by_the_runs_of_others(way: str) -> None:
-    """Their number must not make it slower: neither to serve, nor for who has a clock to see."""
-    world = World(way)
+@pytest.mark.parametrize("strategy", ["merge", "scan", "sort"])
+def test_a_tenants_list_reads_no_rows_of_other_tenants(strategy: str) -> None:
+    """Their number must neither slow down a list nor be visible in its response time."""
+    world = World(strategy)
     for number in range(40):
         world.write(f"r{number}", tenant_id="acme", flow_name=f"f{number}", submitted_at=9.0)
-    mine = [f"m{number}" for number in range(3)]
-    for number, run_id in enumerate(mine):
+    own = [f"m{number}" for number in range(3)]
+    for number, run_id in enumerate(own):
         world.write(run_id, tenant_id="globex", submitted_at=1.0, updated_at=float(number))
-    asked: list[str] = []
-    world.tables.db.set_trace_callback(asked.append)
+    queries: list[str] = []
+    world.tables.db.set_trace_callback(queries.append)
     for filters in (
         ListFilters(tenant_id="globex"),
         ListFilters(frozenset({RunStatus.PENDING}), tenant_id="globex"),
@@ -34,37 +34,37 @@ def test_a_tenants_list_does_not_pass_by_the_runs_of_others(way: str) -> None:
             ListQuery(filters, updated_after=-1.0),
         ):
             items, _ = world.page(query)
-            assert {item["run_id"] for item in items} == set(mine)
+            assert {item["run_id"] for item in items} == set(own)
         counts(world.tables, replace(filters, submitted_after=None))
     world.tables.db.set_trace_callback(None)
 
-    # By the moment of a change, which is halved for: one row each, whosever it is.
-    others = [sql for sql in asked if "changed_at" not in sql]
+    # The binary search by `changed_at` reads single rows of any tenant.
+    others = [sql for sql in queries if "changed_at" not in sql]
     assert len(others) >= 12
     for sql in others:
-        asked_sql = sql.replace("Inf", "9e999")
-        plan = [row[-1] for row in world.tables.db.execute(f"EXPLAIN QUERY PLAN {asked_sql}")]
-        looked = [step for step in plan if " runs " in step or " groups " in step]
-        # A run or a group is found in the tenant's own stretch of an index, or by its number.
-        assert looked
-        for step in looked:
-            assert re.search(r"\((tenant|group_id|id|rowid)=\?", step), (asked_sql, plan)
+        traced = sql.replace("Inf", "9e999")
+        plan = [row[-1] for row in world.tables.db.execute(f"EXPLAIN QUERY PLAN {traced}")]
+        searches = [step for step in plan if " runs " in step or " groups " in step]
+        # Runs and groups are found in the tenant's range of an index, or by id.
+        assert searches
+        for step in searches:
+            assert re.search(r"\((tenant|group_id|id|rowid)=\?", step), (traced, plan)
 
 
-@pytest.mark.parametrize("way", ["merge", "walk", "sort"])
-def test_runs_that_do_not_say_whose_they_are_are_the_default_tenants(way: str) -> None:
-    world = World(way)
+@pytest.mark.parametrize("strategy", ["merge", "scan", "sort"])
+def test_runs_without_a_tenant_belong_to_the_default_tenant(strategy: str) -> None:
+    world = World(strategy)
     for run_id, tenant_id in TENANTS.items():
         world.write(run_id, tenant_id=tenant_id)
-    for tenant_id in ("default", "acme", "globex", "nobody"):
-        own = {run_id for run_id, whose in TENANTS.items() if (whose or "default") == tenant_id}
+    for tenant_id in ("default", "acme", "globex", "unknown"):
+        own = {run_id for run_id, owner in TENANTS.items() if (owner or "default") == tenant_id}
         for filters in (ListFilters(), ListFilters(flow="hello", submitted_after=0.0)):
             items, _ = world.page(ListQuery(replace(filters, tenant_id=tenant_id)))
             assert {item["run_id"] for item in items} == own
         assert sum(counts(world.tables, ListFilters(tenant_id=tenant_id)).values()) == len(own)
 
 
-def test_with_one_tenant_alone_no_index_is_kept_for_telling_it_apart() -> None:
+def test_tenant_indexes_exist_only_with_more_than_one_tenant() -> None:
     world = World()
     world.write("r1", tenant_id="acme")
     world.write("r2", tenant_id="acme")

@@ -1,4 +1,4 @@
-"""`GET /runs/watch`: what a client is told of all the runs that it wants to see."""
+"""`GET /runs/watch`: the events for all matching runs."""
 
 from typing import Any
 
@@ -15,8 +15,8 @@ PATH = "/runs/watch"
 
 
 @pytest.fixture(autouse=True)
-def _nothing_of_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let streams begin with what comes, so that a test need not wait until what was is old."""
+def _no_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start streams with new changes only, so that tests do not wait for old ones to age."""
     monkeypatch.setattr(run_hub, "OVERLAP_SEC", 0.0)
 
 
@@ -25,18 +25,18 @@ async def stored(store: Any, run_id: str, status: str = "PENDING", **fields: Any
     return int((await store.js.publish(f"$KV.pyoco_runs.{run_id}", value)).seq)
 
 
-async def told(stream: Stream, last: str) -> list[tuple[str, str]]:
-    """Return which runs the stream tells of, and their statuses, up to the run `last`."""
-    seen: list[tuple[str, str]] = []
+async def changes_before(stream: Stream, last: str) -> list[tuple[str, str]]:
+    """Return the runs and statuses in the stream before the run `last`."""
+    changes: list[tuple[str, str]] = []
     while True:
         event = await stream.next("snapshot", "gone", "reset")
-        shown = event.data["run_id"], event.name if event.name != "snapshot" else event.status
-        if shown[0] == last:
-            return seen
-        seen.append(shown)
+        change = event.data["run_id"], event.name if event.name != "snapshot" else event.status
+        if change[0] == last:
+            return changes
+        changes.append(change)
 
 
-async def test_every_run_is_told_as_it_changes_in_short_form(
+async def test_every_change_of_a_run_is_sent_without_its_large_fields(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     one, other = new_run_id(), new_run_id()
@@ -70,7 +70,7 @@ async def test_every_run_is_told_as_it_changes_in_short_form(
 
 
 @pytest.mark.parametrize(
-    ("query", "fitting"),
+    ("query", "fields"),
     [
         ({"tag": "gpu"}, {"tag": "gpu"}),
         ({"flow": "report"}, {"flow_name": "report"}),
@@ -80,36 +80,34 @@ async def test_every_run_is_told_as_it_changes_in_short_form(
         ({"tag": "gpu", "flow": "rep*"}, {"tag": "gpu", "flow_name": "report"}),
     ],
 )
-async def test_only_runs_that_are_wanted_are_told(
-    gateway: httpx.AsyncClient, store: Any, query: dict[str, Any], fitting: dict[str, Any]
+async def test_only_matching_runs_are_sent(
+    gateway: httpx.AsyncClient, store: Any, query: dict[str, Any], fields: dict[str, Any]
 ) -> None:
-    wanted, other = new_run_id(), new_run_id()
+    matching, other = new_run_id(), new_run_id()
     async with watching(gateway, PATH, **query) as stream:
         await stream.next("ready")
         await stored(store, other, flow_name="arrange")
-        await stored(store, wanted, **fitting)
-        assert (await stream.next("snapshot")).data["run_id"] == wanted
+        await stored(store, matching, **fields)
+        assert (await stream.next("snapshot")).data["run_id"] == matching
 
 
-async def test_a_run_that_is_no_longer_wanted_is_told_once_more(
+async def test_a_run_that_ceases_to_match_is_sent_once_more(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
-    seen, unseen, end = new_run_id(), new_run_id(), new_run_id()
-    await stored(store, seen, "RUNNING")
-    await stored(store, unseen)
+    matching, other, end = new_run_id(), new_run_id(), new_run_id()
+    await stored(store, matching, "RUNNING")
+    await stored(store, other)
     async with watching(gateway, PATH, status="RUNNING") as stream:
         await stream.next("ready")
-        await stored(store, unseen, "CANCELLING", updated_at=NOW + 1)
-        await stored(store, seen, "CANCELLING", updated_at=NOW + 2)
-        # A client that saw it go need not hear of the rest.
-        await stored(store, seen, "CANCELLED", updated_at=NOW + 3)
+        await stored(store, other, "CANCELLING", updated_at=NOW + 1)
+        await stored(store, matching, "CANCELLING", updated_at=NOW + 2)
+        # Later changes of the run are not sent.
+        await stored(store, matching, "CANCELLED", updated_at=NOW + 3)
         await stored(store, end, "RUNNING")
-        assert await told(stream, end) == [(seen, "CANCELLING")]
+        assert await changes_before(stream, end) == [(matching, "CANCELLING")]
 
 
-async def test_a_run_that_is_deleted_is_told_to_be_gone(
-    gateway: httpx.AsyncClient, store: Any
-) -> None:
+async def test_a_deleted_run_is_sent_as_gone(gateway: httpx.AsyncClient, store: Any) -> None:
     run_id, end = new_run_id(), new_run_id()
     await stored(store, run_id)
     async with watching(gateway, PATH, tag="default") as stream:
@@ -117,20 +115,20 @@ async def test_a_run_that_is_deleted_is_told_to_be_gone(
         subject = f"$KV.pyoco_runs.{run_id}"
         await store.js.publish(subject, b"", headers={"KV-Operation": "DEL"})
         await stored(store, end)
-        assert await told(stream, end) == [(run_id, "gone")]
+        assert await changes_before(stream, end) == [(run_id, "gone")]
 
 
-async def test_heartbeats_of_workers_are_no_changes(gateway: httpx.AsyncClient, store: Any) -> None:
+async def test_worker_heartbeats_are_not_sent(gateway: httpx.AsyncClient, store: Any) -> None:
     run_id, end = new_run_id(), new_run_id()
     async with watching(gateway, PATH) as stream:
         await stream.next("ready")
         for beat in range(5):
             await stored(store, run_id, "RUNNING", heartbeat_at=NOW + beat)
         await stored(store, end)
-        assert await told(stream, end) == [(run_id, "RUNNING")]
+        assert await changes_before(stream, end) == [(run_id, "RUNNING")]
 
 
-async def test_who_comes_back_is_told_what_it_has_missed(
+async def test_a_client_that_reconnects_gets_the_missed_changes(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     first, second, end = new_run_id(), new_run_id(), new_run_id()
@@ -144,24 +142,24 @@ async def test_who_comes_back_is_told_what_it_has_missed(
     async with watching(gateway, PATH, last=last.id) as stream:
         ready = await stream.next()
         await stored(store, end)
-        # The latest of each, and in the order in which it came about.
-        assert await told(stream, end) == [(first, "RUNNING"), (second, "RUNNING")]
+        # The latest change of each run, in the order of revisions.
+        assert await changes_before(stream, end) == [(first, "RUNNING"), (second, "RUNNING")]
 
-    # An id beyond what is told next would lose that, were the stream cut right after it.
+    # With a higher id, a stream that is cut right after `ready` would lose the changes.
     assert (ready.name, ready.revision) == ("ready", last.revision)
 
 
-async def test_who_comes_back_too_late_is_told_to_read_its_list_anew(
+async def test_a_client_that_reconnects_too_late_is_reset(
     gateway: httpx.AsyncClient, store: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_hub, "REMEMBERED", 3)
+    monkeypatch.setattr(run_hub, "MAX_UPDATES", 3)
     first = await stored(store, new_run_id())
     *_, last = [await stored(store, new_run_id()) for _ in range(4)]
     async with watching(gateway, PATH) as stream:
         await stream.next("ready")
 
-    for seen in (first - 1, last + 1000):
-        async with watching(gateway, PATH, last=seen) as stream:
+    for last_id in (first - 1, last + 1000):
+        async with watching(gateway, PATH, last=last_id) as stream:
             reset = await stream.next()
             newer = await stored(store, new_run_id())
             assert (await stream.next()).revision == newer
@@ -169,10 +167,10 @@ async def test_who_comes_back_too_late_is_told_to_read_its_list_anew(
             last = newer
 
 
-async def test_a_stream_begins_a_moment_ago_so_that_nothing_falls_before_it(
+async def test_a_stream_starts_shortly_before_now(
     gateway: httpx.AsyncClient, store: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A list that is read once the stream is open may lag behind the stream."""
+    """A list read after the stream is open may be behind the stream."""
     monkeypatch.setattr(run_hub, "OVERLAP_SEC", 60.0)
     run_id = new_run_id()
     async with watching(gateway, PATH) as open_before:
@@ -184,7 +182,7 @@ async def test_a_stream_begins_a_moment_ago_so_that_nothing_falls_before_it(
             assert (await stream.next("snapshot")).revision == revision
 
 
-async def test_heartbeats_come_all_the_time(
+async def test_heartbeats_are_sent_all_the_time(
     gateway: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(event_stream, "HEARTBEAT_SEC", 0.02)
@@ -203,7 +201,7 @@ async def test_heartbeats_come_all_the_time(
         ({"state": "FAILED"}, "state: is not a parameter; there are flow, status, tag"),
     ],
 )
-async def test_what_cannot_be_understood_is_refused_and_named(
+async def test_an_invalid_parameter_is_refused_by_name(
     gateway: httpx.AsyncClient, query: dict[str, Any], place: str
 ) -> None:
     answer = await answer_to(gateway, PATH, **query)
@@ -212,13 +210,13 @@ async def test_what_cannot_be_understood_is_refused_and_named(
     assert place in answer.json()["detail"].lower()
 
 
-async def test_who_cannot_be_told_of_all_runs_yet_hears_when_to_come_back(
+async def test_a_gateway_that_still_reads_the_runs_answers_503_with_retry_after(
     gateway: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def still_reading(_: run_hub.RunHub, *, within_sec: float) -> bool:
-        return within_sec < 0
+    async def still_reading(_: run_hub.RunHub, *, timeout_sec: float) -> bool:
+        return timeout_sec < 0
 
-    monkeypatch.setattr(run_hub.RunHub, "is_caught_up", still_reading)
+    monkeypatch.setattr(run_hub.RunHub, "wait_until_caught_up", still_reading)
 
     answer = await answer_to(gateway, PATH)
 
@@ -227,10 +225,10 @@ async def test_who_cannot_be_told_of_all_runs_yet_hears_when_to_come_back(
 
 
 @pytest.mark.parametrize("path", ["/runs/watch", "/dlq"])
-async def test_a_query_with_a_typing_error_is_refused_rather_than_show_everything(
+async def test_a_query_with_a_typing_error_is_refused(
     gateway: httpx.AsyncClient, path: str
 ) -> None:
-    for query, fault in (("tga=gpu", "tga: is not a"), ("tag=a&tag=b", "tag: is given more than")):
+    for query, error in (("tga=gpu", "tga: is not a"), ("tag=a&tag=b", "tag: is given more than")):
         answer = await gateway.get(f"{path}?{query}")
         assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0017")
-        assert answer.json()["detail"].startswith(fault)
+        assert answer.json()["detail"].startswith(error)

@@ -1,4 +1,4 @@
-"""`GET /runs/{run_id}/watch`: what a client is told of one run, and when that ends."""
+"""`GET /runs/{run_id}/watch`: the events for one run, and the end of the stream."""
 
 import json
 import time
@@ -21,7 +21,7 @@ RECORDS = {"a": {"state": "SUCCEEDED", "output": "x\ny\u2028z"}}
 
 
 async def stored(store: Any, status: str = "PENDING", **fields: Any) -> int:
-    """Write the run, as a worker would; return the revision."""
+    """Write the run as a worker does; return the revision."""
     value = snapshot(run_id=RUN, status=status, **fields).to_bytes()
     return int((await store.js.publish(f"$KV.pyoco_runs.{RUN}", value)).seq)
 
@@ -30,7 +30,7 @@ async def deleted(store: Any) -> None:
     await store.js.publish(f"$KV.pyoco_runs.{RUN}", b"", headers={"KV-Operation": "DEL"})
 
 
-async def test_a_run_is_told_as_it_is_then_as_it_changes_until_it_is_over(
+async def test_the_current_state_and_every_change_are_sent_until_the_run_ends(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     first = await stored(store)
@@ -49,24 +49,24 @@ async def test_a_run_is_told_as_it_is_then_as_it_changes_until_it_is_over(
         assert set(event.data) == {"run_id", "snapshot", "ts"}
         assert event.data["run_id"] == RUN == event.data["snapshot"]["run_id"]
         assert before <= event.data["ts"] <= time.time()
-    kind = stream.response.headers
-    assert kind["Content-Type"] == "text/event-stream; charset=utf-8"
-    assert (kind["Cache-Control"], kind["X-Accel-Buffering"]) == ("no-store", "no")
+    headers = stream.response.headers
+    assert headers["Content-Type"] == "text/event-stream; charset=utf-8"
+    assert (headers["Cache-Control"], headers["X-Accel-Buffering"]) == ("no-store", "no")
 
 
-async def test_a_run_that_is_over_is_told_once_and_then_no_more(
+async def test_an_ended_run_is_sent_once_and_answers_204_afterwards(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     last = await stored(store, "FAILED")
     async with watching(gateway, PATH) as stream:
-        (told,) = await stream.rest()
-    again = await answer_to(gateway, PATH, last=told.id)
+        (event,) = await stream.rest()
+    again = await answer_to(gateway, PATH, last=event.id)
 
-    assert (told.status, told.revision) == ("FAILED", last)
+    assert (event.status, event.revision) == ("FAILED", last)
     assert (again.status_code, again.content) == (204, b"")
 
 
-async def test_who_comes_back_is_told_what_it_has_missed_and_nothing_else(
+async def test_a_client_that_reconnects_gets_only_the_missed_changes(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     first = await stored(store)
@@ -78,16 +78,16 @@ async def test_who_comes_back_is_told_what_it_has_missed_and_nothing_else(
         assert [event.revision for event in await stream.rest()] == [third]
 
 
-async def test_an_id_from_a_bucket_that_is_no_more_hides_nothing(
+async def test_an_id_from_an_earlier_bucket_hides_nothing(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
-    """Revisions begin anew there: a higher one than there is cannot have been seen."""
+    """A recreated bucket starts with low revisions, so a higher id says nothing about it."""
     last = await stored(store, "COMPLETED")
     async with watching(gateway, PATH, last=last + 1000) as stream:
         assert [event.revision for event in await stream.rest()] == [last]
 
 
-async def test_since_leaves_out_what_is_older(gateway: httpx.AsyncClient, store: Any) -> None:
+async def test_since_leaves_out_older_snapshots(gateway: httpx.AsyncClient, store: Any) -> None:
     await stored(store, updated_at=NOW)
     async with watching(gateway, PATH, since=NOW) as stream:
         await stored(store, "RUNNING", updated_at=NOW + 1)
@@ -100,7 +100,7 @@ async def test_since_leaves_out_what_is_older(gateway: httpx.AsyncClient, store:
     assert (await answer_to(gateway, PATH, since=NOW + 2)).status_code == 204
 
 
-async def test_since_does_not_hide_an_end_that_was_written_by_a_slow_clock(
+async def test_since_does_not_hide_an_end_written_with_a_slow_clock(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     await stored(store, "RUNNING", updated_at=NOW)
@@ -113,7 +113,7 @@ WORKER_FIELDS = {"worker_alive", "worker_heartbeat_at", "worker_tags"}
 
 
 @pytest.mark.parametrize("include", ["records", "full", "all"])
-async def test_task_records_come_when_they_are_asked_for(
+async def test_task_records_are_sent_only_on_request(
     gateway: httpx.AsyncClient, store: Any, include: str
 ) -> None:
     await stored(store, "COMPLETED", task_records=RECORDS, request_hash="h", accepted_by="g")
@@ -124,16 +124,16 @@ async def test_task_records_come_when_they_are_asked_for(
 
     assert full.data["snapshot"]["task_records"]["a"]["output"] == "x\ny\u2028z"
     assert "task_records" not in plain.data["snapshot"]
-    for told in (plain, full):
-        assert not {"request_hash", "accepted_by"} & set(told.data["snapshot"])
-    # What is known of its worker is not part of the run, and no change of it is told here.
+    for event in (plain, full):
+        assert not {"request_hash", "accepted_by"} & set(event.data["snapshot"])
+    # The fields about the worker are not part of the stored run, so the stream has none of them.
     read = (await gateway.get(f"/runs/{RUN}")).json()
     assert plain.data["snapshot"] == {
         name: value for name, value in read.items() if name not in WORKER_FIELDS
     }
 
 
-async def test_heartbeats_come_all_the_time_and_leave_the_last_id_alone(
+async def test_heartbeats_are_sent_all_the_time_without_an_id(
     gateway: httpx.AsyncClient, store: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert event_stream.HEARTBEAT_SEC <= 3
@@ -149,7 +149,7 @@ async def test_heartbeats_come_all_the_time_and_leave_the_last_id_alone(
     assert times == sorted(times)
 
 
-async def test_changes_without_pause_do_not_keep_heartbeats_back(
+async def test_continuous_changes_do_not_delay_heartbeats(
     gateway: httpx.AsyncClient, store: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(event_stream, "HEARTBEAT_SEC", 0.02)
@@ -166,9 +166,7 @@ async def test_changes_without_pause_do_not_keep_heartbeats_back(
         tasks.cancel_scope.cancel()
 
 
-async def test_a_heartbeat_of_the_worker_alone_is_no_change(
-    gateway: httpx.AsyncClient, store: Any
-) -> None:
+async def test_worker_heartbeats_are_not_sent(gateway: httpx.AsyncClient, store: Any) -> None:
     await stored(store, "RUNNING")
     async with watching(gateway, PATH) as stream:
         await stream.next("snapshot")
@@ -178,20 +176,18 @@ async def test_a_heartbeat_of_the_worker_alone_is_no_change(
         assert (await stream.next("snapshot")).revision == changed
 
 
-async def test_a_stream_ends_when_its_time_is_up_and_says_when_to_come_back(
+async def test_a_stream_ends_after_its_timeout_with_a_retry_field(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     await stored(store)
     async with watching(gateway, PATH, timeout_sec=1) as stream:
-        told = await stream.rest()
+        events = await stream.rest()
 
-    assert [event.name for event in told] == ["snapshot", ""]
-    assert told[-1].retry == "1000"
+    assert [event.name for event in events] == ["snapshot", ""]
+    assert events[-1].retry == "1000"
 
 
-async def test_a_run_that_is_deleted_is_told_to_be_gone(
-    gateway: httpx.AsyncClient, store: Any
-) -> None:
+async def test_a_deleted_run_is_sent_as_gone(gateway: httpx.AsyncClient, store: Any) -> None:
     await stored(store)
     async with watching(gateway, PATH) as stream:
         await stream.next("snapshot")
@@ -202,7 +198,7 @@ async def test_a_run_that_is_deleted_is_told_to_be_gone(
     assert (await answer_to(gateway, PATH, last=gone.id)).status_code == 404
 
 
-async def test_a_record_of_somebody_elses_making_does_not_end_a_stream(
+async def test_an_invalid_record_does_not_end_a_stream(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     subject = f"$KV.pyoco_runs.{RUN}"
@@ -210,7 +206,7 @@ async def test_a_record_of_somebody_elses_making_does_not_end_a_stream(
     async with watching(gateway, PATH) as stream:
         await stream.next("snapshot")
         await store.js.publish(subject, b'{"not": "a snapshot"}')
-        # Its outline can be read, the rest cannot.
+        # The outline of this record is valid, the rest is not.
         await store.js.publish(subject, json.dumps({"run_id": RUN, "status": "RUNNING"}).encode())
         await stored(store, "COMPLETED", updated_at=NOW + 1)
         assert [event.status for event in await stream.rest()] == ["COMPLETED"]
@@ -219,9 +215,7 @@ async def test_a_record_of_somebody_elses_making_does_not_end_a_stream(
 @pytest.mark.parametrize(
     "run_id", [pytest.param(new_run_id(), id="unknown"), "*", ">", "a.b", "watch"]
 )
-async def test_a_run_that_is_not_there_is_not_found(
-    gateway: httpx.AsyncClient, run_id: str
-) -> None:
+async def test_an_unknown_run_is_not_found(gateway: httpx.AsyncClient, run_id: str) -> None:
     answer = await answer_to(gateway, f"/runs/{run_id}/watch")
 
     assert (answer.status_code, answer.json()["err_id"]) == (404, "ERR-PYOCO-0005")
@@ -239,7 +233,7 @@ async def test_a_run_that_is_not_there_is_not_found(
         ({"last": "-1"}, "header.last-event-id"),
     ],
 )
-async def test_what_cannot_be_understood_is_refused_before_a_stream_begins(
+async def test_an_invalid_parameter_is_refused_before_the_stream_starts(
     gateway: httpx.AsyncClient, store: Any, query: dict[str, Any], place: str
 ) -> None:
     await stored(store)
@@ -249,7 +243,7 @@ async def test_what_cannot_be_understood_is_refused_before_a_stream_begins(
     assert place in answer.json()["detail"].lower()
 
 
-async def test_without_a_broker_no_stream_begins(
+async def test_no_stream_starts_without_the_broker(
     start_gateway: Any, nats_server: NatsServer
 ) -> None:
     async with start_gateway(nats_server.url) as gateway:
@@ -262,7 +256,7 @@ async def test_without_a_broker_no_stream_begins(
 @pytest.mark.parametrize(
     "limit", [{"PYOCO_SSE_MAX_STREAMS": "2"}, {"PYOCO_SSE_MAX_STREAMS_PER_PEER": "2"}]
 )
-async def test_streams_above_the_limit_are_told_to_wait_and_find_a_place_later(
+async def test_streams_above_the_limit_are_refused_until_others_end(
     start_gateway: Any, nats_server: NatsServer, store: Any, limit: dict[str, str]
 ) -> None:
     async with start_gateway(nats_server.url, **limit) as gateway:
@@ -272,7 +266,7 @@ async def test_streams_above_the_limit_are_told_to_wait_and_find_a_place_later(
             await one.next()
             await other.next()
             refused = [await answer_to(gateway, path) for path in (PATH, "/runs/watch")]
-            # What was refused has taken no place.
+            # Refused streams do not count.
             assert (await answer_to(gateway, PATH)).status_code == 429
         await eventually(lambda: _status(gateway), 200)
 

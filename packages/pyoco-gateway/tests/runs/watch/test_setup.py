@@ -1,4 +1,4 @@
-"""What watching takes of the process, and gives back."""
+"""File descriptors and memory used by event streams."""
 
 import resource
 from contextlib import ExitStack
@@ -21,7 +21,7 @@ NO_BROKER = cast(Broker, None)
 NO_STORE = cast(RunStore, None)
 
 
-def test_as_many_files_may_be_open_as_there_may_be_streams() -> None:
+def test_the_file_descriptor_limit_is_raised_to_the_number_of_streams() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (512, hard))
     try:
@@ -38,30 +38,30 @@ def test_as_many_files_may_be_open_as_there_may_be_streams() -> None:
     assert 1000 < raised == kept
 
 
-async def test_memory_is_given_back_once_after_a_crowd_has_left(
+async def test_memory_is_released_once_after_many_streams_have_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    given_back = 0
+    released = 0
 
-    def give_back() -> None:
-        nonlocal given_back
-        given_back += 1
+    def release() -> None:
+        nonlocal released
+        released += 1
 
     monkeypatch.setattr(watching_module, "_TIDY_SEC", 0.001)
     monkeypatch.setattr(watching_module, "_MANY", 10)
-    monkeypatch.setattr(watching_module, "release_free_memory", give_back)
+    monkeypatch.setattr(watching_module, "release_free_memory", release)
     limits = StreamLimits(WatchSettings())
     with_limits = Watching(RunHub(NO_STORE), limits, NO_BROKER)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(with_limits.run)
-        with ExitStack() as crowd:
+        with ExitStack() as slots:
             for _ in range(10):
-                crowd.enter_context(limits.slot("a"))
+                slots.enter_context(limits.slot("a"))
             await anyio.sleep(0.02)
-            assert given_back == 0
-        await eventually(lambda: given_back, 1)
+            assert released == 0
+        await eventually(lambda: released, 1)
         with limits.slot("a"):
             pass
         await anyio.sleep(0.02)
-        assert given_back == 1
+        assert released == 1
         tasks.cancel_scope.cancel()

@@ -1,4 +1,4 @@
-"""The broker goes away, or the gateway does, while somebody watches."""
+"""Watching during outages of the broker and shutdowns of the gateway."""
 
 import shutil
 import signal
@@ -24,7 +24,7 @@ async def stored(client: Any, run_id: str, status: str, **fields: Any) -> int:
     return int((await client.jetstream().publish(subject, run.to_bytes())).seq)
 
 
-async def test_a_stream_outlives_the_broker_and_tells_the_end_all_the_same(
+async def test_a_stream_survives_a_restart_of_the_broker_and_gets_the_end_of_the_run(
     nats_server: NatsServer,
     gateway: httpx.AsyncClient,
     store: Any,
@@ -40,7 +40,7 @@ async def test_a_stream_outlives_the_broker_and_tells_the_end_all_the_same(
         await one.next("snapshot")
         await many.next("ready")
         nats_server.kill()
-        # Nothing is known now, and nothing but that is told.
+        # Without the broker, only heartbeats are sent.
         for _ in range(5):
             assert (await one.next()).name == "heartbeat"
         await nats_server.restart()
@@ -52,7 +52,7 @@ async def test_a_stream_outlives_the_broker_and_tells_the_end_all_the_same(
             pass
 
 
-async def test_what_a_broker_that_comes_back_empty_has_lost_is_told_to_be_gone(
+async def test_runs_that_the_broker_has_lost_are_sent_as_gone(
     nats_server: NatsServer, gateway: httpx.AsyncClient, store: Any
 ) -> None:
     lost, kept = new_run_id(), new_run_id()
@@ -73,16 +73,16 @@ async def test_what_a_broker_that_comes_back_empty_has_lost_is_told_to_be_gone(
         assert [event.name for event in await one.rest()] == ["gone"]
         assert (await many.next("reset")).revision == 0
         await eventually(lambda: store.client.is_connected, True)
-        # Its revision is lower than what was told before, and yet it is news.
+        # Its revision is lower than earlier ones, because the bucket is new.
         revision = await stored(store.client, kept, "RUNNING")
         assert revision < 20
         assert (await many.next("snapshot")).data["run_id"] == kept
 
 
-async def test_runs_that_are_purged_while_nobody_listens_are_told_to_be_gone(
+async def test_runs_purged_during_an_outage_are_sent_as_gone(
     nats_server: NatsServer, gateway: httpx.AsyncClient, store: Any
 ) -> None:
-    """No change of the bucket says so: only who looks finds out."""
+    """The watch does not deliver a purge, so the run has to be read again."""
     run_id = new_run_id()
     await stored(store.client, run_id, "RUNNING")
     async with watching(gateway, f"/runs/{run_id}/watch") as stream:
@@ -92,7 +92,7 @@ async def test_runs_that_are_purged_while_nobody_listens_are_told_to_be_gone(
         assert [event.name for event in await stream.rest()] == ["gone"]
 
 
-async def test_a_client_that_is_cut_off_again_and_again_never_misses_the_end(
+async def test_a_client_that_reconnects_repeatedly_never_misses_the_end(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     for _ in range(10):
@@ -119,7 +119,7 @@ async def test_a_client_that_is_cut_off_again_and_again_never_misses_the_end(
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
-async def test_a_gateway_that_stops_says_goodbye_and_is_gone_within_two_seconds(
+async def test_a_gateway_that_stops_sends_goodbye_and_exits_within_two_seconds(
     tmp_path: Any, signum: signal.Signals
 ) -> None:
     async with Stack(tmp_path / "stack") as stack:
@@ -131,19 +131,19 @@ async def test_a_gateway_that_stops_says_goodbye_and_is_gone_within_two_seconds(
             async with watching(http, one) as stream, watching(http, "/runs/watch") as many:
                 for each in (stream, many):
                     await each.next()
-                began = time.monotonic()
+                started = time.monotonic()
                 stack.gateway.send(signum)
-                told = [await _last_words(stream), await _last_words(many)]
+                last_events = [await _last_event(stream), await _last_event(many)]
             await stack.gateway.wait()
-            took = time.monotonic() - began
+            took = time.monotonic() - started
         log = stack.gateway.log()
 
-    for goodbye in told:
+    for goodbye in last_events:
         assert (goodbye.name, goodbye.id) == ("goodbye", None)
         assert 1000 <= int(goodbye.retry or "") < 2000
     assert took < 2
     assert '"ERROR"' not in log
 
 
-async def _last_words(stream: Stream) -> Any:
+async def _last_event(stream: Stream) -> Any:
     return (await stream.rest())[-1]

@@ -1,10 +1,10 @@
-"""Where a reader of a list has got to, as a text that it can only hand back.
+"""Opaque cursors: a reader's position in a list, as signed text.
 
-A cursor holds a position and the fingerprint of its filters. It is signed, so that one that was
-altered is refused and not followed to somewhere else. The key is derived from what every gateway
-of a deployment sees and nobody outside does: when exactly the runs bucket was made. So any gateway
-takes any cursor, before and after a restart, and nothing needs to be stored. A bucket that was
-made anew counts its revisions anew, and cursors into the former one end with it.
+A cursor holds a position and the fingerprint of the list's filters. The signature makes altered
+cursors invalid. Its key is derived from the exact creation time of the runs bucket, which every
+gateway of a deployment sees and callers do not. So every gateway accepts every cursor, also after a
+restart, and nothing is stored. A recreated bucket has new revisions, so its predecessor's cursors
+become invalid.
 """
 
 import base64
@@ -22,15 +22,15 @@ _HISTORY: Final = "c"
 
 
 class CursorError(ValueError):
-    """A cursor that cannot be followed; the text says what to do."""
+    """A cursor is not usable; the text says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangesCursor:
-    """All changes up to `revision` are told.
+    """The reader has all changes up to `revision`.
 
-    Up to `until` only runs count that were updated after `updated_after`; a later change counts
-    whatever its clock said.
+    Up to `until`, only runs updated after `updated_after` are listed. Later changes are listed
+    regardless of `updated_at`.
     """
 
     revision: int
@@ -40,7 +40,7 @@ class ChangesCursor:
 
 @dataclass(frozen=True, slots=True)
 class HistoryCursor:
-    """All runs that were created after this place are told."""
+    """The reader has all runs created after this position."""
 
     created: float
     key: int
@@ -50,9 +50,9 @@ Cursor = ChangesCursor | HistoryCursor
 
 
 class Cursors:
-    """Writes and reads the cursors of one bucket, for one tenant where there are any.
+    """Writes and reads the cursors of one bucket, for one tenant if there are tenants.
 
-    One that another tenant was given looks like one that was made up.
+    Another tenant's cursor is refused like a forged one.
     """
 
     def __init__(self, stream: str, created: str, tenant_id: str | None = None) -> None:
@@ -63,27 +63,27 @@ class Cursors:
             self._key = hmac.digest(self._key, tenant_id.encode(), "sha256")
 
     def write(self, cursor: Cursor, fingerprint: str) -> str:
-        """Return the text of a cursor for a list with these filters."""
+        """Return a cursor as text, bound to the filters with this fingerprint."""
         if isinstance(cursor, ChangesCursor):
-            place: list[Any] = [_CHANGES, cursor.revision, cursor.updated_after, cursor.until]
+            position: list[Any] = [_CHANGES, cursor.revision, cursor.updated_after, cursor.until]
         else:
-            place = [_HISTORY, cursor.created, cursor.key]
-        payload = json.dumps([self._bucket, fingerprint, *place], separators=(",", ":")).encode()
+            position = [_HISTORY, cursor.created, cursor.key]
+        payload = json.dumps([self._bucket, fingerprint, *position], separators=(",", ":")).encode()
         return _encoded(payload + self._mac(payload))
 
     def read(self, text: str, fingerprint: str) -> Cursor:
-        """Return the cursor in a text; raise CursorError where it is not ours or not for this."""
-        bucket, filters, place = _decoded(text)
+        """Return the cursor; raise CursorError if it is not ours, or not for these filters."""
+        bucket, filters, position = _decoded(text)
         if bucket != self._bucket:
-            raise CursorError("belongs to a bucket that is no longer there; start anew without it")
+            raise CursorError("belongs to a bucket that no longer exists; start again without it")
         payload = _payload(text)
         if not hmac.compare_digest(_encoded(payload + self._mac(payload)), text):
-            raise CursorError("was altered; pass it on exactly as it was given")
+            raise CursorError("was altered; send it exactly as received")
         if filters != fingerprint:
-            raise CursorError("belongs to other filters; repeat those it was given with")
-        if place[0] == _CHANGES:
-            return ChangesCursor(*place[1:])
-        return HistoryCursor(*place[1:])
+            raise CursorError("belongs to other filters; send the filters of the first page again")
+        if position[0] == _CHANGES:
+            return ChangesCursor(*position[1:])
+        return HistoryCursor(*position[1:])
 
     def _mac(self, payload: bytes) -> bytes:
         return hmac.digest(self._key, payload, "sha256")[:_MAC_BYTES]
@@ -100,8 +100,8 @@ def _payload(text: str) -> bytes:
 
 def _decoded(text: str) -> tuple[str, str, list[Any]]:
     try:
-        bucket, filters, *place = json.loads(_payload(text))
-    # Of text that is not base64, not JSON, nested too deeply, or of another shape.
+        bucket, filters, *position = json.loads(_payload(text))
+    # Not base64, not JSON, nested too deeply, or of another shape.
     except (binascii.Error, ValueError, TypeError, RecursionError) as error:
-        raise CursorError("is not one that was given out") from error
-    return bucket, filters, place
+        raise CursorError("is not a valid cursor") from error
+    return bucket, filters, position

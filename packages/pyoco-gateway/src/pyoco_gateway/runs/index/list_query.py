@@ -1,4 +1,4 @@
-"""What a caller of a list asks for, parsed from the query of its URL."""
+"""Parses the query strings of `GET /runs` and `GET /runs/counts`."""
 
 import hashlib
 import json
@@ -21,14 +21,14 @@ MAX_TEXT_CHARS: Final = 512
 MAX_CURSOR_CHARS: Final = 512
 PREFIX_MARK: Final = "*"
 
-_MAX_FAULTS: Final = 10
+_MAX_ERRORS: Final = 10
 _WHOLE: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 _NUMBER: Final = re.compile(r"[0-9]{1,400}(\.[0-9]{1,400})?([eE][+-]?[0-9]{1,4})?", re.ASCII)
 _INCLUDES: Final = ("records", "full", "all")
 
 
 class Order(StrEnum):
-    """How a list is ordered, the newest first."""
+    """The time by which a list is ordered, newest first."""
 
     UPDATED = "updated"
     CREATED = "created"
@@ -36,22 +36,22 @@ class Order(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ListFilters:
-    """Which runs are wanted; what is None, or empty, does not matter."""
+    """The runs to list; a filter that is None or empty matches all."""
 
     statuses: frozenset[RunStatus] = frozenset()
     flow: str | None = None
     flow_prefix: str | None = None
     tag: str | None = None
     workflow_yaml_sha256: str | None = None
-    # From the first moment on, up to but without the second.
+    # `submitted_after` is inclusive, `submitted_before` exclusive.
     submitted_after: float | None = None
     submitted_before: float | None = None
-    # Never asked for in a query: whose runs the caller may see.
+    # Set from the caller, never from the query string.
     tenant_id: str | None = None
 
     @property
     def fingerprint(self) -> str:
-        """A short text that differs where the filters do."""
+        """A short hash of all filters."""
         values = [
             sorted(self.statuses),
             self.flow,
@@ -70,7 +70,7 @@ class ListQuery:
     """A query of `GET /runs`."""
 
     filters: ListFilters = ListFilters()
-    # None where the caller does not say; a cursor knows its own.
+    # None if not given; a cursor implies its own order.
     order: Order | None = None
     updated_after: float | None = None
     cursor: str | None = None
@@ -82,7 +82,7 @@ Pairs = Iterable[tuple[str, str]]
 
 
 def parse_list_query(pairs: Pairs) -> ListQuery:
-    """Return what `GET /runs` is asked for; raise ListQueryError naming every bad parameter."""
+    """Return the query of `GET /runs`; raise ListQueryError naming every invalid parameter."""
     reader = _Reader(pairs)
     query = ListQuery(
         filters=ListFilters(
@@ -97,13 +97,13 @@ def parse_list_query(pairs: Pairs) -> ListQuery:
         full=bool(reader.many("include", _include)),
     )
     if query.order is Order.CREATED and query.updated_after is not None:
-        reader.fault("updated_after", "follows changes and has an order of its own; leave one out")
+        reader.error("updated_after", "cannot be combined with order=created; leave one out")
     reader.finish()
     return query
 
 
 def parse_count_query(pairs: Pairs) -> ListFilters:
-    """Return what `GET /runs/counts` is asked for; raise ListQueryError like a list."""
+    """Return the filters of `GET /runs/counts`; raise ListQueryError as for a list."""
     reader = _Reader(pairs)
     filters = ListFilters(**_filters(reader))
     reader.finish()
@@ -123,42 +123,42 @@ def _filters(reader: "_Reader") -> dict[str, Any]:
 
 
 class _Reader:
-    """Takes parameters by name, and finds fault with all it was not asked for."""
+    """Parses parameters by name and collects errors, also for unknown parameters."""
 
     def __init__(self, pairs: Pairs) -> None:
         self._given = list(pairs)
-        self._asked: set[str] = set()
-        self._faults: list[tuple[str, str]] = []
+        self._known: set[str] = set()
+        self._errors: list[tuple[str, str]] = []
 
     def many(self, name: str, parse: Callable[[str], T]) -> list[T]:
-        self._asked.add(name)
+        self._known.add(name)
         parsed = []
         for value in [value for given, value in self._given if given == name]:
             try:
                 parsed.append(parse(value))
             except ValueError as error:
-                self.fault(name, str(error))
+                self.error(name, str(error))
         return parsed
 
     def one(self, name: str, parse: Callable[[str], T]) -> T | None:
         if Counter(given for given, _ in self._given)[name] > 1:
-            self._asked.add(name)
-            self.fault(name, "is given more than once")
+            self._known.add(name)
+            self.error(name, "is given more than once")
             return None
         parsed = self.many(name, parse)
         return parsed[0] if parsed else None
 
-    def fault(self, name: str, what: str) -> None:
-        if (name, what) not in self._faults:
-            self._faults.append((name, what))
+    def error(self, name: str, reason: str) -> None:
+        if (name, reason) not in self._errors:
+            self._errors.append((name, reason))
 
     def finish(self) -> None:
         for name, _ in self._given:
-            if name not in self._asked:
-                known = ", ".join(sorted(self._asked))
-                self.fault(name[:40], f"is not a parameter; there are {known}")
-        if self._faults:
-            raise ListQueryError(self._faults[:_MAX_FAULTS])
+            if name not in self._known:
+                known = ", ".join(sorted(self._known))
+                self.error(name[:40], f"is not a parameter; the parameters are {known}")
+        if self._errors:
+            raise ListQueryError(self._errors[:_MAX_ERRORS])
 
 
 def _status(value: str) -> RunStatus:
@@ -175,30 +175,30 @@ def _include(value: str) -> str:
 
 def _one_of(value: str, known: Mapping[str, T]) -> T:
     if value not in known:
-        raise ValueError(f"is none of {', '.join(known)}")
+        raise ValueError(f"must be one of {', '.join(known)}")
     return known[value]
 
 
 def _text(value: str) -> str:
     if not 0 < len(value) <= MAX_TEXT_CHARS:
-        raise ValueError(f"has 1 to {MAX_TEXT_CHARS} characters")
+        raise ValueError(f"must have 1 to {MAX_TEXT_CHARS} characters")
     return value
 
 
 def _cursor(value: str) -> str:
     if not 0 < len(value) <= MAX_CURSOR_CHARS:
-        raise ValueError("is not one that was given out")
+        raise ValueError("is not a valid cursor")
     return value
 
 
 def _limit(value: str) -> int:
     if not _WHOLE.fullmatch(value) or not 1 <= int(value) <= MAX_LIMIT:
-        raise ValueError(f"is a whole number from 1 to {MAX_LIMIT}")
+        raise ValueError(f"must be a whole number from 1 to {MAX_LIMIT}")
     return int(value)
 
 
 def _moment(value: str) -> float:
     moment = float(value) if _NUMBER.fullmatch(value) else float("nan")
     if not isfinite(moment):
-        raise ValueError("is a time in unix seconds, like 1700000000.5")
+        raise ValueError("must be a time in unix seconds, like 1700000000.5")
     return moment

@@ -1,6 +1,6 @@
-"""Pages and counts from the run index, at a cost that does not grow with the number of runs."""
+"""SQL queries on the run index. Their cost does not grow with the number of runs."""
 
-# ruff: noqa: S608 - woven into SQL are words of this file alone; values go by `?`
+# ruff: noqa: S608 - all text put into SQL is from this file; values are passed as parameters
 import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,20 +13,20 @@ from pyoco_protocol.runs.lifecycle import RunStatus
 OrderColumn = Literal["updated", "created", "changed"]
 Position = tuple[float, int]
 
-# So many groups are merged. Where more match, so do most runs, and it is quicker to walk through
-# all of them and leave some out.
+# The most groups that are merged. If more match, most runs match too, and it is faster to read all
+# runs in order and skip some.
 _MAX_MERGED: Final = 256
-# So many runs of a time window are sorted. Where there are more, the order is walked instead.
+# The most runs of a time window that are sorted. If there are more, runs are read in order.
 _MAX_SORTED: Final = 1000
 _LAST_KEY: Final = 2**63 - 1
 _FIRST_KEY: Final = -(2**63)
-# More than rounding takes from a difference of two times.
-_MOMENT_SEC: Final = 0.001
+# Larger than the rounding error of a difference of two times.
+_ROUNDING_SEC: Final = 0.001
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """A run on a page: where it stands in the order, and what is shown of it."""
+class ListedRun:
+    """A run on a page: its position in the order, and the JSON that the list shows."""
 
     position: Position
     run_id: str
@@ -48,11 +48,11 @@ _NONE: Final = _Condition("0")
 
 
 @dataclass(frozen=True, slots=True)
-class _Narrow:
-    """A window on a column that may hold few runs."""
+class _Window:
+    """A range of a column that may hold few runs."""
 
     column: OrderColumn
-    window: _Condition
+    condition: _Condition
 
 
 def newest(
@@ -61,12 +61,12 @@ def newest(
     order: OrderColumn,
     after: Position | None,
     limit: int,
-) -> list[Listed]:
-    """Return the next runs in descending order, behind the place `after`."""
+) -> list[ListedRun]:
+    """Return the next runs in descending order, after the position `after`."""
     start = after or (float("inf"), _LAST_KEY)
     if order == "created" and after is None and filters.submitted_before is not None:
         start = (filters.submitted_before, _FIRST_KEY)
-    return _Walk(tables, order, descending=True).page(filters, start, limit, _ALL)
+    return _OrderedReader(tables, order, descending=True).page(filters, start, limit, _ALL)
 
 
 def changes(
@@ -77,26 +77,27 @@ def changes(
     *,
     updated_after: float,
     until: int,
-) -> list[Listed]:
-    """Return the next changed runs in ascending order of their change, behind `revision`.
+) -> list[ListedRun]:
+    """Return the next changed runs after `revision`, in ascending order of their change.
 
-    Up to the change `until` only runs that were updated after a time count.
+    Up to the change `until`, only runs updated after `updated_after` are returned.
     """
-    walk = _Walk(tables, "changed", descending=False)
-    found: list[Listed] = []
+    reader = _OrderedReader(tables, "changed", descending=False)
+    found: list[ListedRun] = []
     if revision < until:
         updated = _Condition("updated > ?", (updated_after,))
-        start = max(revision, _before_updates_after(tables, updated_after, until))
-        wanted = updated & _Condition("changed <= ?", (until,))
-        found = walk.page(filters, (start, _LAST_KEY), limit, wanted, _Narrow("updated", updated))
+        start = max(revision, _last_change_before(tables, updated_after, until))
+        condition = updated & _Condition("changed <= ?", (until,))
+        window = _Window("updated", updated)
+        found = reader.page(filters, (start, _LAST_KEY), limit, condition, window)
     if len(found) < limit:
         start = max(revision, until)
-        found += walk.page(filters, (start, _LAST_KEY), limit - len(found), _ALL)
+        found += reader.page(filters, (start, _LAST_KEY), limit - len(found), _ALL)
     return found
 
 
 def counts(tables: IndexTables, filters: ListFilters) -> dict[RunStatus, int]:
-    """Return how many runs there are by status; every status is named."""
+    """Return the number of matching runs for every status."""
     matching = _tenant_condition(tables, filters) & _groups_condition(filters)
     if filters.workflow_yaml_sha256 is None:
         found = tables.db.execute(
@@ -113,13 +114,13 @@ def counts(tables: IndexTables, filters: ListFilters) -> dict[RunStatus, int]:
     return {status: int(by_status.get(status.value, 0)) for status in RunStatus}
 
 
-def _before_updates_after(tables: IndexTables, moment: float, until: int) -> int:
-    """Return a change before which no run was updated after `moment`; found by halving.
+def _last_change_before(tables: IndexTables, updated_after: float, until: int) -> int:
+    """Return a change up to which no run was updated after a time, found by binary search.
 
-    Changes are ordered by the broker's clock, updates are told by the writers'. No writer was
-    ahead by more than `lead`, so what the broker took earlier than that cannot be wanted.
+    `changed_at` is by the broker's clock, `updated` by the writers' clocks. No writer was ahead by
+    more than `max_clock_lead`, so older changes cannot match.
     """
-    earliest = moment - tables.lead - _MOMENT_SEC
+    earliest = updated_after - tables.max_clock_lead - _ROUNDING_SEC
     low, high = 0, until
     while low < high:
         middle = (low + high + 1) // 2
@@ -135,8 +136,8 @@ def _before_updates_after(tables: IndexTables, moment: float, until: int) -> int
     return low
 
 
-class _Walk:
-    """Reads runs in one order, a few at a time, from wherever they stand in order already."""
+class _OrderedReader:
+    """Reads pages of runs in one order, from the index that needs the fewest rows."""
 
     def __init__(self, tables: IndexTables, order: OrderColumn, *, descending: bool) -> None:
         self._tables = tables
@@ -149,42 +150,40 @@ class _Walk:
         filters: ListFilters,
         start: Position,
         limit: int,
-        wanted: _Condition,
-        *narrowing: "_Narrow",
-    ) -> list[Listed]:
+        condition: _Condition,
+        *windows: _Window,
+    ) -> list[ListedRun]:
         tenant = _tenant_condition(self._tables, filters)
-        # Where there are other tenants their runs are not even passed by.
-        own = "runs" if tenant == _ALL else "tenant"
+        # If there are several tenants, the index by tenant skips the runs of the others.
+        prefix = "runs" if tenant == _ALL else "tenant"
         if tenant == _NONE:
             return []
-        window = _window_condition(filters)
-        wanted = wanted & window
-        if window != _ALL:
-            narrowing = (*narrowing, _Narrow("created", window))
-        for each in narrowing:
-            if each.column != self._order and self._has_few(own, each, tenant):
-                index = f"{own}_{each.column}"
-                return self._read(index, tenant & wanted & _row_condition(filters), start, limit)
+        submitted = _submitted_condition(filters)
+        condition = condition & submitted
+        if submitted != _ALL:
+            windows = (*windows, _Window("created", submitted))
+        row_condition = tenant & condition & _row_condition(filters)
+        for window in windows:
+            if window.column != self._order and self._is_small(prefix, window, tenant):
+                return self._read(f"{prefix}_{window.column}", row_condition, start, limit)
         groups = self._groups(filters, tenant)
         if groups is None or len(groups) > _MAX_MERGED:
-            index = f"{own}_{self._order}"
-            return self._read(index, tenant & wanted & _row_condition(filters), start, limit)
-        index, stretch = f"group_{self._order}", _ALL
+            return self._read(f"{prefix}_{self._order}", row_condition, start, limit)
+        index, workflow = f"group_{self._order}", _ALL
         if filters.workflow_yaml_sha256 is not None:
             index = f"sha_{self._order}"
-            stretch = _Condition("sha = ?", (sha_key(filters.workflow_yaml_sha256),))
+            workflow = _Condition("sha = ?", (sha_key(filters.workflow_yaml_sha256),))
         first = min(limit, 2 * limit // (len(groups) or 1) + 2)
-        stretches = [
-            self._stretch(
-                index, stretch & _Condition("group_id = ?", (group,)) & wanted, start, first, limit
-            )
-            for group in groups
+        of_groups = (workflow & _Condition("group_id = ?", (group,)) for group in groups)
+        runs = [
+            self._runs_of_group(index, of_group & condition, start, first, limit)
+            for of_group in of_groups
         ]
-        merged = heapq.merge(*stretches, key=_position, reverse=self._descending)
-        return [listed for listed, _ in zip(merged, range(limit), strict=False)]
+        merged = heapq.merge(*runs, key=_position, reverse=self._descending)
+        return [run for run, _ in zip(merged, range(limit), strict=False)]
 
     def _groups(self, filters: ListFilters, tenant: _Condition) -> Sequence[int] | None:
-        """Return the groups that match, a few more than can be merged at most; None for all."""
+        """Return the matching groups, at most one more than can be merged; None for all groups."""
         matching = _groups_condition(filters)
         if filters.workflow_yaml_sha256 is not None:
             sql = "SELECT id FROM workflows JOIN groups ON id = group_id WHERE sha = ? AND"
@@ -197,45 +196,47 @@ class _Walk:
         found = self._db.execute(f"{sql} {matching.sql} LIMIT {_MAX_MERGED + 1}", matching.values)
         return [group for (group,) in found]
 
-    def _has_few(self, own: str, narrow: "_Narrow", tenant: _Condition) -> bool:
-        """Whether it is quicker to sort what lies in a window than to walk until it is met."""
-        window = tenant & narrow.window
+    def _is_small(self, prefix: str, window: _Window, tenant: _Condition) -> bool:
+        """Whether sorting the runs in a window is faster than reading runs in order."""
+        condition = tenant & window.condition
         (found,) = self._db.execute(
-            f"SELECT COUNT(*) FROM (SELECT 1 FROM runs INDEXED BY {own}_{narrow.column}"
-            f" WHERE {window.sql} LIMIT {_MAX_SORTED + 1})",
-            window.values,
+            f"SELECT COUNT(*) FROM (SELECT 1 FROM runs INDEXED BY {prefix}_{window.column}"
+            f" WHERE {condition.sql} LIMIT {_MAX_SORTED + 1})",
+            condition.values,
         ).fetchone()
         return int(found) <= _MAX_SORTED
 
-    def _stretch(
-        self, index: str, wanted: _Condition, start: Position, first: int, limit: int
-    ) -> Iterator[Listed]:
-        """Yield runs in order; read a few at first, for most are another stretch's turn."""
+    def _runs_of_group(
+        self, index: str, condition: _Condition, start: Position, first: int, limit: int
+    ) -> Iterator[ListedRun]:
+        """Yield a group's runs in order; read only `first` rows until the merge needs more."""
         size = first
         while True:
-            rows = self._read(index, wanted, start, size)
+            rows = self._read(index, condition, start, size)
             yield from rows
             if len(rows) < size:
                 return
             start, size = rows[-1].position, limit
 
-    def _read(self, index: str, wanted: _Condition, start: Position, limit: int) -> list[Listed]:
+    def _read(
+        self, index: str, condition: _Condition, start: Position, limit: int
+    ) -> list[ListedRun]:
         compare, direction = ("<", "DESC") if self._descending else (">", "ASC")
         found = self._db.execute(
             f"SELECT {self._order}, key, run_id, revision, item FROM runs INDEXED BY {index}"
-            f" WHERE {wanted.sql} AND ({self._order}, key) {compare} (?, ?)"
+            f" WHERE {condition.sql} AND ({self._order}, key) {compare} (?, ?)"
             f" ORDER BY {self._order} {direction}, key {direction} LIMIT ?",
-            (*wanted.values, *start, limit),
+            (*condition.values, *start, limit),
         )
-        return [Listed((value, key), *rest) for value, key, *rest in found]
+        return [ListedRun((value, key), *rest) for value, key, *rest in found]
 
 
-def _position(listed: Listed) -> Position:
-    return listed.position
+def _position(run: ListedRun) -> Position:
+    return run.position
 
 
 def _groups_condition(filters: ListFilters) -> _Condition:
-    """What a group must be, in the table of groups."""
+    """Return the condition on rows of `groups`, without the tenant."""
     condition = _ALL
     if filters.statuses:
         marks = ", ".join("?" * len(filters.statuses))
@@ -245,7 +246,7 @@ def _groups_condition(filters: ListFilters) -> _Condition:
         condition = condition & _Condition("flow = ?", (filters.flow,))
     if filters.flow_prefix:
         prefix = filters.flow_prefix
-        # The first half finds the place in an index, the second decides.
+        # The first comparison uses an index, the second one decides.
         condition = condition & _Condition(
             "flow >= ? AND substr(flow, 1, ?) = ?", (prefix, len(prefix), prefix)
         )
@@ -255,7 +256,7 @@ def _groups_condition(filters: ListFilters) -> _Condition:
 
 
 def _tenant_condition(tables: IndexTables, filters: ListFilters) -> _Condition:
-    """Whose a group or a run must be."""
+    """Return the condition on the tenant of a group or run."""
     if filters.tenant_id is None:
         return _ALL
     number = tables.tenants.find(filters.tenant_id)
@@ -265,7 +266,7 @@ def _tenant_condition(tables: IndexTables, filters: ListFilters) -> _Condition:
 
 
 def _row_condition(filters: ListFilters) -> _Condition:
-    """What a run must be, where it is not found by its group."""
+    """Return the condition on rows of `runs` that are not found through their group."""
     condition = _ALL
     matching = _groups_condition(filters)
     if matching != _ALL:
@@ -278,7 +279,7 @@ def _row_condition(filters: ListFilters) -> _Condition:
     return condition
 
 
-def _window_condition(filters: ListFilters) -> _Condition:
+def _submitted_condition(filters: ListFilters) -> _Condition:
     condition = _ALL
     if filters.submitted_after is not None:
         condition = condition & _Condition("created >= ?", (filters.submitted_after,))

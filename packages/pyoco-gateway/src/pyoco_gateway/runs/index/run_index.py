@@ -1,4 +1,4 @@
-"""Follows all runs and keeps them in an index, from which every list is answered."""
+"""Keeps all runs in an index, from which lists and counts are answered."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,20 +9,20 @@ import anyio.to_thread
 
 from pyoco_gateway.runs.feed import RunChange
 from pyoco_gateway.runs.index.tables import IndexTables
-from pyoco_gateway.runs.index.thread import CaughtUp, Cleared, IndexThread, Progress
+from pyoco_gateway.runs.index.thread import CaughtUp, Clear, IndexThread, Progress
 
 T = TypeVar("T")
 
-# So many changes, and so much of them, may wait to be taken in before the watch is to hold on.
+# The watch pauses while more changes, or more bytes of them, wait to be applied.
 _MAX_BACKLOG: Final = 8192
 _MAX_BACKLOG_BYTES: Final = 32 * 2**20
 
 
 class RunIndex:
-    """All runs, and whether that is all of them.
+    """The index of all runs, which also knows whether it is complete.
 
-    `connections` tells how often the broker was connected to: what was caught up with before
-    the latest connection may have been overtaken since.
+    `connections` returns the number of connections made to the broker so far. A new connection
+    makes the index incomplete until it has caught up again.
     """
 
     def __init__(self, connections: Callable[[], int]) -> None:
@@ -32,22 +32,22 @@ class RunIndex:
         self._changed = anyio.Event()
         self._backlog = 0
         self._backlog_bytes = 0
-        # How many wait for a change to be taken in.
+        # Number of tasks that wait for a revision.
         self._waiting = 0
-        # How far the watch is where it has caught up: changes that left nothing are not told.
-        self.watched_to: Callable[[], int] = lambda: 0
-        # Each time the watch begins or goes on is a turn, and each turn has to catch up.
-        self.turn = 0
-        self._turn_connections = -1
-        self._turn_is_told = False
-        self._caught_up_turn = -1
-        self._written_here = 0
+        # Returns the revision that the watch has reached, also where purged changes left no entry.
+        self.watch_position: Callable[[], int] = lambda: 0
+        # Counts the starts and resumptions of the watch. The index has to catch up after each.
+        self.watch_session = 0
+        self._session_connections = -1
+        self._session_is_delivered = False
+        self._caught_up_session = -1
+        self._own_revision = 0
         self.revision = 0
         self.runs = 0
         self.unreadable = 0
 
     async def run(self) -> None:
-        """Keep the index until cancelled; raise where it fails, for lists would stand still."""
+        """Run the index until cancelled; raise if its thread fails, since lists would go stale."""
         self._thread.start()
         try:
             while self._failure is None:
@@ -59,62 +59,65 @@ class RunIndex:
                 await anyio.to_thread.run_sync(self._thread.join)
 
     def on_change(self, change: RunChange) -> None:
-        """Have a change taken in."""
+        """Queue a change for the index thread."""
         self._backlog += 1
         self._backlog_bytes += len(change.data or b"")
         self._thread.put(change)
         if self._waiting:
-            self._thread.hurry()
+            self._thread.flush()
 
     def on_reset(self) -> None:
-        """Begin anew: the bucket is another one, and so are its revisions."""
-        self._begin_turn()
-        self._written_here = 0
+        """Clear the index: the bucket was replaced and its revisions start again."""
+        self._begin_session()
+        self._own_revision = 0
         self._backlog += 1
-        self._thread.put(Cleared())
+        self._thread.put(Clear())
 
     def on_resumed(self) -> None:
-        """Catch up before anything is answered: changes may have gone untold."""
-        self._begin_turn()
+        """Mark the index incomplete until it has caught up: changes may have been missed."""
+        self._begin_session()
 
     def on_caught_up(self) -> None:
-        """All that was there is told, though not yet taken in."""
-        if not self._turn_is_told:
-            self._turn_is_told = True
+        """Note that all stored records were delivered, though not all are applied yet."""
+        if not self._session_is_delivered:
+            self._session_is_delivered = True
             self._backlog += 1
-            self._thread.put(CaughtUp(self.turn, self.watched_to()))
+            self._thread.put(CaughtUp(self.watch_session, self.watch_position()))
 
-    def wrote(self, revision: int) -> None:
-        """Take note of a write of this gateway: its callers expect to see it in lists."""
-        self._written_here = max(self._written_here, revision)
+    def on_own_write(self, revision: int) -> None:
+        """Note a write of this gateway: its callers expect to see it in lists."""
+        self._own_revision = max(self._own_revision, revision)
 
     @property
     def backlog(self) -> int:
-        """How many changes are told and not taken in yet."""
+        """Number of changes delivered and not applied yet."""
         return self._backlog
 
     @property
     def is_caught_up(self) -> bool:
-        """Whether all runs are in the index, but for those of this very moment."""
-        return self._caught_up_turn == self.turn and self._turn_connections == self._connections()
+        """Whether the index holds all runs, except for changes still on their way."""
+        return (
+            self._caught_up_session == self.watch_session
+            and self._session_connections == self._connections()
+        )
 
-    async def room(self) -> None:
-        """Return when more changes may be told; those that wait take memory."""
+    async def wait_for_capacity(self) -> None:
+        """Wait until the backlog is small enough for more changes; a backlog takes memory."""
         while self._backlog > _MAX_BACKLOG or self._backlog_bytes > _MAX_BACKLOG_BYTES:
             await self._changed.wait()
 
-    async def caught_up(self, timeout: float) -> bool:
-        """Wait until all runs are in the index; return whether they are."""
+    async def wait_until_caught_up(self, timeout: float) -> bool:
+        """Wait until the index holds all runs; return whether it does."""
         with anyio.move_on_after(timeout):
             while not self.is_caught_up:
                 await self._changed.wait()
         return self.is_caught_up
 
-    async def reached(self, revision: int, timeout: float) -> bool:
-        """Wait until a revision is in the index; return whether it is."""
+    async def wait_for_revision(self, revision: int, timeout: float) -> bool:
+        """Wait until the index has applied a revision; return whether it has."""
         if self.revision < revision:
             self._waiting += 1
-            self._thread.hurry()
+            self._thread.flush()
             try:
                 with anyio.move_on_after(timeout):
                     while self.revision < revision:
@@ -123,33 +126,33 @@ class RunIndex:
                 self._waiting -= 1
         return self.revision >= revision
 
-    async def has_own_writes(self, timeout: float) -> bool:
-        """Wait until what this gateway has written is in the index; return whether it is."""
-        return await self.reached(self._written_here, timeout)
+    async def wait_for_own_writes(self, timeout: float) -> bool:
+        """Wait until the index has applied this gateway's own writes; return whether it has."""
+        return await self.wait_for_revision(self._own_revision, timeout)
 
-    async def ask(self, question: Callable[[IndexTables], T]) -> T:
-        """Return what `question` finds in the index."""
-        return await self._thread.ask(question)
+    async def query(self, query: Callable[[IndexTables], T]) -> T:
+        """Return the result of `query`, which runs on the index thread."""
+        return await self._thread.query(query)
 
-    def _begin_turn(self) -> None:
-        self.turn += 1
-        self._turn_connections = self._connections()
-        self._turn_is_told = False
+    def _begin_session(self) -> None:
+        self.watch_session += 1
+        self._session_connections = self._connections()
+        self._session_is_delivered = False
 
     def _on_progress(self, progress: Progress) -> None:
-        self._backlog -= progress.taken
-        self._backlog_bytes -= progress.taken_bytes
+        self._backlog -= progress.applied
+        self._backlog_bytes -= progress.applied_bytes
         self.revision = progress.revision
         self.runs = progress.runs
         self.unreadable = progress.unreadable
-        if progress.turn is not None:
-            self._caught_up_turn = progress.turn
-        self._announce()
+        if progress.caught_up_session is not None:
+            self._caught_up_session = progress.caught_up_session
+        self._notify()
 
     def _on_failure(self, error: BaseException) -> None:
         self._failure = error
-        self._announce()
+        self._notify()
 
-    def _announce(self) -> None:
+    def _notify(self) -> None:
         self._changed.set()
         self._changed = anyio.Event()

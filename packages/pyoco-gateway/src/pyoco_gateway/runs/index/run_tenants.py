@@ -1,4 +1,4 @@
-"""Whose each run is, also when nothing is left of it to tell."""
+"""Remembers each run's tenant after the run is deleted."""
 
 from sys import intern
 
@@ -8,29 +8,29 @@ from pyoco_gateway.runs.index.tables import run_key
 
 
 class RunTenants:
-    """Remembers the tenant of every run, where that is wanted; a hundred bytes for each.
+    """The tenant of every run, at about a hundred bytes each; empty unless `are_wanted`.
 
-    A run that is deleted or expires leaves a mark that says no more than its id. Whom to tell
-    of it must be known from before.
+    A deleted or expired run leaves a marker with nothing but its id. The tenant to notify must be
+    known from an earlier change.
     """
 
     def __init__(self, *, are_wanted: bool) -> None:
         self._are_wanted = are_wanted
-        self._owners: dict[int, str] = {}
+        self._tenants: dict[int, str] = {}
 
     def note(self, change: RunChange) -> str | None:
-        """Return whose run has changed; None for one that is gone and was not known."""
+        """Return the tenant of a changed run; None for a deleted run that was not known."""
         if change.outline is not None:
-            owner = intern(change.outline.tenant_id or DEFAULT_TENANT)
+            tenant = intern(change.outline.tenant_id or DEFAULT_TENANT)
             if self._are_wanted:
-                self._owners[run_key(change.run_id)] = owner
-            return owner
-        return self._owners.pop(run_key(change.run_id), None) if self._are_wanted else None
+                self._tenants[run_key(change.run_id)] = tenant
+            return tenant
+        return self._tenants.pop(run_key(change.run_id), None) if self._are_wanted else None
 
     def of(self, run_id: str) -> str | None:
-        """Return whose run this is; None where that is not known."""
-        return self._owners.get(run_key(run_id)) if self._are_wanted else None
+        """Return the tenant of a run; None if it is not known."""
+        return self._tenants.get(run_key(run_id)) if self._are_wanted else None
 
     def forget(self) -> None:
-        """Forget all: it is another bucket."""
-        self._owners.clear()
+        """Forget all runs: the bucket was replaced."""
+        self._tenants.clear()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from anyio.abc import TaskGroup
 
 from pyoco_gateway.runs.feed import RunFeed, RunFollower
-from pyoco_gateway.runs.index.ghost_check import GhostCheck
+from pyoco_gateway.runs.index.purge_check import PurgeCheck
 from pyoco_gateway.runs.index.run_index import RunIndex
 from pyoco_protocol.jetstream.bucket_watch import BucketWatch
 from pyoco_protocol.jetstream.connection import Broker
@@ -19,7 +19,7 @@ class ReadModel:
     index: RunIndex
     feed: RunFeed
     watch: BucketWatch
-    ghost_check: GhostCheck
+    purge_check: PurgeCheck
 
     @classmethod
     def of(
@@ -27,12 +27,12 @@ class ReadModel:
     ) -> "ReadModel":
         """Return a read model whose one watch tells `index` and all `followers`."""
         feed = RunFeed([index, *followers])
-        watch = BucketWatch(broker, bucket, feed, room=index.room)
-        index.watched_to = lambda: watch.revision
-        return cls(index, feed, watch, GhostCheck(broker, bucket, watch, index))
+        watch = BucketWatch(broker, bucket, feed, room=index.wait_for_capacity)
+        index.watch_position = lambda: watch.revision
+        return cls(index, feed, watch, PurgeCheck(broker, bucket, watch, index))
 
     def start(self, tasks: TaskGroup) -> None:
         """Run all of it in a task group."""
         tasks.start_soon(self.index.run)
         tasks.start_soon(self.watch.run)
-        tasks.start_soon(self.ghost_check.run)
+        tasks.start_soon(self.purge_check.run)

@@ -1,8 +1,8 @@
-"""The tables of the run index, and how a change gets into them.
+"""The tables of the run index, and how changes are applied to them.
 
-Runs that agree in tenant, status, flow and tag form a group, and each group knows its size. There
-are few groups however many runs there are: counts add up groups, and a filtered list merges the
-few groups that match, each read in order from its own stretch of an index.
+Runs with the same tenant, status, flow and tag form a group, and each group stores its size. There
+are few groups even with many runs. Counts add up group sizes, and a filtered list merges
+the few matching groups, each of which is a contiguous, ordered range of an index.
 """
 
 import hashlib
@@ -11,12 +11,17 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from pyoco_gateway.runs.feed import RunChange
-from pyoco_gateway.runs.index.item import list_item
-from pyoco_gateway.runs.index.tenants import IndexTenants
-from pyoco_gateway.runs.outline import RunOutline
+from pydantic import ValidationError
 
-# The columns a list may be ordered by. With the key they are unique.
+from pyoco_gateway.access.caller import DEFAULT_TENANT
+from pyoco_gateway.runs.feed import RunChange
+from pyoco_gateway.runs.outline import RunOutline
+from pyoco_protocol.http.run_lists import RunListItem
+
+# A list shows the start of an error; the run's snapshot holds all of it.
+_MAX_ERROR_CHARS: Final = 300
+
+# The columns that a list may be ordered by. Each is unique together with the key.
 ORDERS: Final = ("updated", "created", "changed")
 
 _TABLES: Final = """
@@ -32,7 +37,7 @@ CREATE INDEX groups_by_status ON groups (status);
 CREATE INDEX groups_by_flow ON groups (flow);
 CREATE INDEX groups_by_tag ON groups (tag);
 
--- How many runs of a group come from one workflow file.
+-- The number of runs of a group that come from one workflow file.
 CREATE TABLE workflows (
     sha INTEGER NOT NULL,
     group_id INTEGER NOT NULL,
@@ -41,24 +46,24 @@ CREATE TABLE workflows (
 ) WITHOUT ROWID;
 
 CREATE TABLE runs (
-    -- A number made from the id, which takes less room in an index. It is not the row's own number:
-    -- SQLite does not start a search in the middle of an index at that.
+    -- A hash of the run id, which makes the indexes smaller. It is not the rowid, because SQLite
+    -- cannot start a search in the middle of an index at a rowid.
     key INTEGER NOT NULL UNIQUE,
     run_id TEXT NOT NULL,
     group_id INTEGER NOT NULL,
-    -- That of its group: see IndexTenants.
+    -- The tenant of the group; repeated here for the indexes of IndexTenants.
     tenant INTEGER NOT NULL,
     sha INTEGER,
-    -- The latest write, and the latest that was more than a heartbeat.
+    -- The latest write, and the latest write that was more than a heartbeat.
     revision INTEGER NOT NULL,
     changed INTEGER NOT NULL,
-    -- When the broker took that change; never less than that of an earlier one.
+    -- When the broker stored that change; never decreases with `changed`.
     changed_at REAL NOT NULL,
     updated REAL NOT NULL,
-    -- Never moves, also when a later record has lost the time of its submission.
+    -- Never changes, even if a later record lacks the time of submission.
     created REAL NOT NULL,
     submitted REAL,
-    -- The JSON that a list shows.
+    -- The JSON of the run in lists.
     item TEXT NOT NULL
 );
 """
@@ -72,50 +77,88 @@ _INDEXES: Final = "".join(
 GroupKey = tuple[int, str, str, str | None]
 
 
+class IndexTenants:
+    """A small number for each tenant, which makes the indexes smaller than its name would.
+
+    With one tenant the indexes of all runs serve its queries. The second tenant adds indexes by
+    tenant, so that the cost of a query does not depend on the runs of other tenants.
+    """
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+        self._numbers: dict[str, int] = {}
+
+    @property
+    def are_several(self) -> bool:
+        """Whether there is more than one tenant, and so the indexes by tenant exist."""
+        return len(self._numbers) > 1
+
+    def find(self, tenant_id: str) -> int | None:
+        """Return the number of a tenant; None for a tenant without runs."""
+        return self._numbers.get(tenant_id)
+
+    def number_of(self, tenant_id: str | None) -> int:
+        """Return the number of a tenant, assigning one if needed; None is the default tenant."""
+        tenant_id = tenant_id or DEFAULT_TENANT
+        if (known := self._numbers.get(tenant_id)) is not None:
+            return known
+        number = self._numbers[tenant_id] = len(self._numbers) + 1
+        if number == 2:
+            self._create_indexes()
+        return number
+
+    def _create_indexes(self) -> None:
+        for order in ORDERS:
+            self._db.execute(f"CREATE INDEX tenant_{order} ON runs (tenant, {order}, key)")
+        for column in ("status", "flow", "tag"):
+            name = f"groups_by_tenant_and_{column}"
+            self._db.execute(f"CREATE INDEX {name} ON groups (tenant, {column})")
+
+
 class IndexTables:
-    """All runs as the watch has told of them; a cache, in memory."""
+    """All runs that the watch has delivered, in memory."""
 
     def __init__(self) -> None:
-        # One thread at a time uses it, though not always the one that made it.
+        # Only one thread at a time uses the connection, but not always the one that made it.
         self.db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         self._create()
 
     def _create(self) -> None:
         self.db.executescript(_TABLES + _INDEXES)
-        self.tenants = IndexTenants(self.db, ORDERS)
+        self.tenants = IndexTenants(self.db)
         self._groups: dict[GroupKey, int] = {}
         self._sizes: Counter[int] = Counter()
         self._last_group = 0
-        # What has changed in size since it was last written down.
-        self._grown: Counter[int] = Counter()
-        self._grown_workflows: Counter[tuple[int, int]] = Counter()
+        # Changes of sizes that are not written to the tables yet.
+        self._size_changes: Counter[int] = Counter()
+        self._workflow_size_changes: Counter[tuple[int, int]] = Counter()
         self._unreadable: set[int] = set()
         self._clock = 0.0
         self.runs = 0
         self.revision = 0
-        # By how much the clock of a writer was ahead of the broker's, at most.
-        self.lead = float("-inf")
+        # The most that a writer's clock was ahead of the broker's.
+        self.max_clock_lead = float("-inf")
 
     @property
     def unreadable(self) -> int:
-        """How many records there are that cannot be read."""
+        """Number of unreadable records."""
         return len(self._unreadable)
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Close the database and free its memory."""
         self.db.close()
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all runs."""
         self.db.close()
         self.db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         self._create()
 
     def apply(self, changes: Sequence[RunChange]) -> None:
-        """Take changes in, in the order in which they were told."""
+        """Apply changes in the order in which the watch delivered them."""
         self.revision = max(self.revision, *(change.revision for change in changes))
         self.db.execute("BEGIN")
-        for change in _not_overtaken(changes):
+        for change in _without_superseded(changes):
             self._apply(change)
         self._write_sizes()
         self.db.execute("COMMIT")
@@ -129,7 +172,7 @@ class IndexTables:
         self._unreadable.discard(key)
         item = None
         if change.outline is not None and change.data is not None:
-            item = list_item(change.data)
+            item = _list_item(change.data)
         if item is None and change.data is not None:
             self._unreadable.add(key)
         if item is None or change.outline is None:
@@ -143,14 +186,14 @@ class IndexTables:
             item = item.model_copy(update={"submitted_at": submitted})
         shown = item.model_dump_json(exclude_none=True)
         if before is not None and before[4] == shown:
-            # A heartbeat, which moves nothing else.
+            # Only a heartbeat: the run keeps its place in every order.
             self.db.execute("UPDATE runs SET revision = ? WHERE key = ?", (change.revision, key))
             return
         tenant = self.tenants.number_of(outline.tenant_id)
         group = self._group_of(outline, tenant)
         sha = sha_key(outline.workflow_yaml_sha256)
-        self.lead = max(self.lead, outline.updated_at - self._clock)
-        moving = (
+        self.max_clock_lead = max(self.max_clock_lead, outline.updated_at - self._clock)
+        values = (
             *(group, sha, change.revision, change.revision, self._clock, outline.updated_at),
             *(submitted, shown, tenant),
         )
@@ -161,14 +204,14 @@ class IndexTables:
                 "INSERT INTO runs (group_id, sha, revision, changed, changed_at, updated,"
                 " submitted, item, tenant, key, run_id, created)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (*moving, key, change.run_id, created),
+                (*values, key, change.run_id, created),
             )
         else:
             self._count(before[0], before[1], -1)
             self.db.execute(
                 "UPDATE runs SET group_id = ?, sha = ?, revision = ?, changed = ?, changed_at = ?,"
                 " updated = ?, submitted = ?, item = ?, tenant = ? WHERE key = ?",
-                (*moving, key),
+                (*values, key),
             )
         self._count(group, sha, 1)
 
@@ -187,18 +230,18 @@ class IndexTables:
         return self._last_group
 
     def _count(self, group: int, sha: int | None, by: int) -> None:
-        self._grown[group] += by
+        self._size_changes[group] += by
         if sha is not None:
-            self._grown_workflows[sha, group] += by
+            self._workflow_size_changes[sha, group] += by
 
     def _write_sizes(self) -> None:
-        for group, by in self._grown.items():
+        for group, by in self._size_changes.items():
             if by:
                 self.db.execute("UPDATE groups SET n = n + ? WHERE id = ?", (by, group))
             self._sizes[group] += by
             if not self._sizes[group]:
-                self._forget(group)
-        for (sha, group), by in self._grown_workflows.items():
+                self._drop_group(group)
+        for (sha, group), by in self._workflow_size_changes.items():
             self.db.execute(
                 "INSERT INTO workflows VALUES (?, ?, ?)"
                 " ON CONFLICT (sha, group_id) DO UPDATE SET n = n + excluded.n",
@@ -207,11 +250,11 @@ class IndexTables:
             self.db.execute(
                 "DELETE FROM workflows WHERE sha = ? AND group_id = ? AND n = 0", (sha, group)
             )
-        self._grown.clear()
-        self._grown_workflows.clear()
+        self._size_changes.clear()
+        self._workflow_size_changes.clear()
 
-    def _forget(self, group: int) -> None:
-        # A name that no run carries any more, of a flow or a tag, must not be kept for ever.
+    def _drop_group(self, group: int) -> None:
+        # Names of flows and tags that no run uses any more must not accumulate.
         row = self.db.execute(
             "SELECT tenant, status, flow, tag FROM groups WHERE id = ?", (group,)
         ).fetchone()
@@ -220,31 +263,42 @@ class IndexTables:
         del self._sizes[group]
 
 
-def _not_overtaken(changes: Sequence[RunChange]) -> Iterable[RunChange]:
-    """Return the changes of which a later one does not tell all: each run's last, as a rule."""
+def _without_superseded(changes: Sequence[RunChange]) -> Iterable[RunChange]:
+    """Return the changes without those that a later change replaces: mostly each run's last."""
     later: dict[str, RunChange] = {}
     kept: list[RunChange] = []
     for change in reversed(changes):
-        over = later.get(change.run_id)
-        # A record that has lost the time of its submission needs the one before it.
-        if over is None or over.outline is None or over.outline.submitted_at is None:
+        newer = later.get(change.run_id)
+        # A record without the time of submission takes it from the record before.
+        if newer is None or newer.outline is None or newer.outline.submitted_at is None:
             kept.append(change)
         later[change.run_id] = change
     return reversed(kept)
 
 
+def _list_item(record: bytes) -> RunListItem | None:
+    """Return a run as lists show it; None if the record is unreadable."""
+    try:
+        item = RunListItem.model_validate_json(record)
+    except ValidationError:
+        return None
+    if item.error is not None and len(item.error) > _MAX_ERROR_CHARS:
+        return item.model_copy(update={"error": item.error[: _MAX_ERROR_CHARS - 1] + "…"})
+    return item
+
+
 def run_key(run_id: str) -> int:
-    """Return the number that stands for a run; two runs do not share one in any practice."""
-    return _number(run_id)
+    """Return the key of a run: a 64-bit hash, for which collisions are negligible."""
+    return _hash(run_id)
 
 
 def sha_key(sha256: str | None) -> int | None:
-    """Return the number that stands for a workflow file; None for none."""
-    return None if sha256 is None else _number(sha256)
+    """Return the key of a workflow file; None for None."""
+    return None if sha256 is None else _hash(sha256)
 
 
-def _number(text: str) -> int:
-    # A record may hold what is no text, as far as encodings go.
+def _hash(text: str) -> int:
+    # A record may hold lone surrogates, which UTF-8 cannot encode.
     digest = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, signed=True)
 

@@ -1,4 +1,4 @@
-"""The thread that owns the run index: changes in batches, questions after each batch."""
+"""The thread that owns the run index: applies changes in batches, runs queries between them."""
 
 import asyncio
 import logging
@@ -15,51 +15,52 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# A question waits for one batch at most: some 15 ms.
-_BATCH: Final = 400
-# And a batch for so many questions, so that they cannot keep changes out for ever.
-_QUESTIONS: Final = 32
-# Changes that nobody waits for are gathered for so long: taken in one by one they cost twice the
-# time, and most runs change more than once in it.
-_GATHER_SEC: Final = 0.025
+# A query waits for at most one batch, which takes about 15 ms.
+_MAX_BATCH: Final = 400
+# A batch waits for at most this many queries, so that queries cannot starve changes.
+_MAX_QUERIES: Final = 32
+# How long changes are collected while no task waits for them. Applying them one by one takes
+# twice the time, and most runs change more than once in this time.
+_COLLECT_SEC: Final = 0.025
 
 
 @dataclass(frozen=True, slots=True)
-class Cleared:
-    """Everything is to be forgotten."""
+class Clear:
+    """Tells the thread to empty the index."""
 
 
 @dataclass(frozen=True, slots=True)
 class CaughtUp:
-    """All that was there, up to a revision, has been told in this turn of the watch."""
+    """Marks that a watch session has delivered all records up to `revision`."""
 
-    turn: int
+    session: int
     revision: int
 
 
-Work = RunChange | Cleared | CaughtUp
+Work = RunChange | Clear | CaughtUp
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far the index is; `turn` where all that was there is in it."""
+    """The state of the index after a batch."""
 
     revision: int
     runs: int
     unreadable: int
-    taken: int
-    taken_bytes: int
-    turn: int | None
+    applied: int
+    applied_bytes: int
+    # The watch session that this batch completed, if it completed one.
+    caught_up_session: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
-    ask: Callable[[IndexTables], Any]
-    answer: "asyncio.Future[Any]"
+class _Query:
+    run: Callable[[IndexTables], Any]
+    result: "asyncio.Future[Any]"
 
 
 class IndexThread:
-    """Runs what concerns the index beside the event loop, which never waits for it."""
+    """Runs all work on the index outside the event loop."""
 
     def __init__(
         self,
@@ -71,92 +72,93 @@ class IndexThread:
         self._on_progress = on_progress
         self._on_failure = on_failure
         self._work: deque[Work] = deque()
-        self._questions: deque[_Question] = deque()
-        self._called = threading.Condition()
-        self._is_called = False
-        self._call: asyncio.TimerHandle | None = None
+        self._queries: deque[_Query] = deque()
+        self._wakeup = threading.Condition()
+        self._is_woken = False
+        self._flush_timer: asyncio.TimerHandle | None = None
         self._stopped = False
         self._thread = threading.Thread(target=self._run, name="run-index", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def put(self, work: Work) -> None:
-        """Have a change taken in, soon; returns at once."""
+        """Queue work; the thread takes it up shortly."""
         self._work.append(work)
-        if not isinstance(work, RunChange) or len(self._work) >= _BATCH:
-            self.hurry()
-        elif self._call is None:
-            self._call = self._loop.call_later(_GATHER_SEC, self.hurry)
+        if not isinstance(work, RunChange) or len(self._work) >= _MAX_BATCH:
+            self.flush()
+        elif self._flush_timer is None:
+            self._flush_timer = self._loop.call_later(_COLLECT_SEC, self.flush)
 
-    def hurry(self) -> None:
-        """Have what was put taken in now: somebody waits for it."""
-        if self._call is not None:
-            self._call.cancel()
-            self._call = None
-        with self._called:
-            self._is_called = True
-            self._called.notify()
+    def flush(self) -> None:
+        """Start the queued work now instead of collecting more."""
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+            self._flush_timer = None
+        with self._wakeup:
+            self._is_woken = True
+            self._wakeup.notify()
 
-    async def ask(self, question: Callable[[IndexTables], T]) -> T:
-        """Return what `question` finds in the index; it runs on the thread."""
-        answer: asyncio.Future[T] = self._loop.create_future()
-        self._questions.append(_Question(question, answer))
-        self.hurry()
-        return await answer
+    async def query(self, query: Callable[[IndexTables], T]) -> T:
+        """Return the result of `query`, which runs on the thread."""
+        result: asyncio.Future[T] = self._loop.create_future()
+        self._queries.append(_Query(query, result))
+        self.flush()
+        return await result
 
     def stop(self) -> None:
-        """Ask the thread to end; it does so after the batch in hand."""
+        """Make the thread end after the current batch."""
         self._stopped = True
-        self.hurry()
+        self.flush()
 
     def join(self) -> None:
-        """Wait until it has ended."""
+        """Wait until the thread has ended."""
         self._thread.join()
 
     def _run(self) -> None:
         tables = IndexTables()
         try:
-            while self._turn(tables):
+            while self._run_queued(tables):
                 pass
-        except BaseException as error:  # noqa: BLE001 - the top of a thread; told to the process
+        except BaseException as error:  # noqa: BLE001 - top of the thread; RunIndex.run raises it
             _log.exception("run index failed")
             self._loop.call_soon_threadsafe(self._on_failure, error)
         finally:
             tables.close()
 
-    def _turn(self, tables: IndexTables) -> bool:
-        with self._called:
-            while not self._is_called:
-                self._called.wait()
-            self._is_called = False
-        while self._work or self._questions:
+    def _run_queued(self, tables: IndexTables) -> bool:
+        """Wait for work and do all of it; return whether to go on."""
+        with self._wakeup:
+            while not self._is_woken:
+                self._wakeup.wait()
+            self._is_woken = False
+        while self._work or self._queries:
             if self._stopped:
                 break
             if batch := self._next_batch():
-                self._take_in(batch, tables)
-            for _ in range(min(_QUESTIONS, len(self._questions))):
-                self._answer(self._questions.popleft(), tables)
+                self._apply(batch, tables)
+            for _ in range(min(_MAX_QUERIES, len(self._queries))):
+                self._run_query(self._queries.popleft(), tables)
         return not self._stopped
 
     def _next_batch(self) -> list[Work]:
-        """Return changes up to the next remark, or that remark alone."""
+        """Return the changes before the next Clear or CaughtUp, or that one alone."""
         batch: list[Work] = []
-        while self._work and len(batch) < _BATCH:
+        while self._work and len(batch) < _MAX_BATCH:
             if not isinstance(self._work[0], RunChange):
                 return batch or [self._work.popleft()]
             batch.append(self._work.popleft())
         return batch
 
-    def _take_in(self, batch: list[Work], tables: IndexTables) -> None:
-        turn = None
+    def _apply(self, batch: list[Work], tables: IndexTables) -> None:
+        caught_up_session = None
         changes = [each for each in batch if isinstance(each, RunChange)]
         first = batch[0]
-        if isinstance(first, Cleared):
+        if isinstance(first, Clear):
             tables.clear()
         elif isinstance(first, CaughtUp):
-            turn = first.turn
+            caught_up_session = first.session
             tables.revision = max(tables.revision, first.revision)
         else:
             tables.apply(changes)
@@ -164,26 +166,26 @@ class IndexThread:
             tables.revision,
             tables.runs,
             tables.unreadable,
-            taken=len(batch),
-            taken_bytes=sum(len(each.data or b"") for each in changes),
-            turn=turn,
+            applied=len(batch),
+            applied_bytes=sum(len(each.data or b"") for each in changes),
+            caught_up_session=caught_up_session,
         )
         self._loop.call_soon_threadsafe(self._on_progress, progress)
 
-    def _answer(self, question: _Question, tables: IndexTables) -> None:
+    def _run_query(self, query: _Query, tables: IndexTables) -> None:
         try:
-            found = question.ask(tables)
-        except Exception as error:  # noqa: BLE001 - it is raised again where it was asked
-            self._loop.call_soon_threadsafe(_settle, question.answer, None, error)
+            found = query.run(tables)
+        except Exception as error:  # noqa: BLE001 - raised again in the task that sent the query
+            self._loop.call_soon_threadsafe(_resolve, query.result, None, error)
         else:
-            self._loop.call_soon_threadsafe(_settle, question.answer, found, None)
+            self._loop.call_soon_threadsafe(_resolve, query.result, found, None)
 
 
-def _settle(answer: "asyncio.Future[Any]", found: object, error: Exception | None) -> None:
-    if answer.done():
-        # Whoever asked has gone.
+def _resolve(result: "asyncio.Future[Any]", found: object, error: Exception | None) -> None:
+    if result.done():
+        # The task that sent the query was cancelled.
         return
     if error is None:
-        answer.set_result(found)
+        result.set_result(found)
     else:
-        answer.set_exception(error)
+        result.set_exception(error)

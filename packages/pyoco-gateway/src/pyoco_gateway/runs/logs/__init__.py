@@ -1,1 +1,1 @@
-"""What runs print: read it page by page or follow it."""
+"""The output of runs: reading it page by page and following it live."""

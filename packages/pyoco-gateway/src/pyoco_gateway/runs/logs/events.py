@@ -1,4 +1,4 @@
-"""What a client that follows the log of a run is told, to the end of the run."""
+"""The events sent to a client that follows the output of a run."""
 
 import time
 from dataclasses import dataclass, field
@@ -7,8 +7,8 @@ from typing import Final
 import anyio
 
 from pyoco_gateway.access.caller import Caller
-from pyoco_gateway.runs.logs.feeds import LogFeed, LogFeeds
-from pyoco_gateway.runs.logs.read import Position, Wanted
+from pyoco_gateway.runs.logs.read import OutputFilter, OutputPosition
+from pyoco_gateway.runs.logs.tails import OutputTail, OutputTails
 from pyoco_gateway.runs.read import ReadRun
 from pyoco_gateway.streams import sse
 from pyoco_gateway.streams.wakeup import Wakeup
@@ -17,62 +17,65 @@ from pyoco_protocol.jetstream.output_store import StoredChunk
 from pyoco_protocol.jetstream.requests import RefusedError
 from pyoco_protocol.problems import BrokerUnavailableError, RunNotFoundError
 
-# How long to wait for a hint before looking without one.
-_LOOK_AGAIN_SEC: Final = 2.5
+# How long to wait for new output to be announced before reading without an announcement.
+_POLL_SEC: Final = 2.5
 
 
 @dataclass(slots=True)
-class LogEvents:
-    """Lines from a place on. One event is made at a time: a slow reader holds up itself alone."""
+class OutputEvents:
+    """The output of a run from a position to its end.
 
-    feeds: LogFeeds
+    Holds one event at a time, so that a slow client delays only itself.
+    """
+
+    tails: OutputTails
     read_run: ReadRun
     run_id: str
     caller: Caller
-    wanted: Wanted
-    at: Position
+    output_filter: OutputFilter
+    at: OutputPosition
     wakeup: Wakeup = field(default_factory=Wakeup)
     is_over: bool = False
     _next: bytes | None = None
     _taken: anyio.Event = field(default_factory=anyio.Event)
 
     def __post_init__(self) -> None:
-        # At once: who asked sees that it is heard, however long the run keeps silent.
+        # An immediate first event shows the client that the stream is open.
         self._next = self.heartbeat()
 
     def take(self) -> bytes | None:
-        """Return the next event; None if nothing new was printed."""
+        """Return the next event; None if there is no new output."""
         event, self._next = self._next, None
         self._taken.set()
         return event
 
     def heartbeat(self) -> bytes:
-        """Return an event that says no more than that we are there."""
+        """Return an event that keeps the connection open."""
         return sse.frame("heartbeat", sse.beat_json(time.time(), self.run_id))
 
     async def run(self) -> None:
-        """Find out what was and what is printed, until the run is over and all is told."""
-        async with self.feeds.following(self.run_id) as feed:
-            await self._note_end(feed)
+        """Read stored and new output until the run has ended and all of it is sent."""
+        async with self.tails.following(self.run_id) as tail:
+            await self._check_end(tail)
             while True:
-                # In this order: what is over by now is stored whole.
-                is_over, changed = feed.is_over, feed.changed
+                # Checked before reading: once the run has ended, all of its output is stored.
+                has_ended, changed = tail.has_ended, tail.changed
                 try:
-                    while (stored := await feed.next(self.at.stream_seq)) is not None:
+                    while (stored := await tail.next(self.at.stream_seq)) is not None:
                         if (event := self._event_of(stored)) is not None:
                             await self._offer(event)
-                        self.at = Position(stored.stream_seq + 1)
+                        self.at = OutputPosition(stored.stream_seq + 1)
                 except (BrokerUnavailableError, RefusedError):
-                    # It comes back, and what is printed meanwhile is not lost.
-                    is_over = False
-                if is_over:
+                    # The output stays stored; it is read when the broker is back.
+                    has_ended = False
+                if has_ended:
                     await self._offer(sse.frame("end", sse.beat_json(time.time(), self.run_id)))
                     self.is_over = True
                     return
-                with anyio.move_on_after(_LOOK_AGAIN_SEC) as wait:
+                with anyio.move_on_after(_POLL_SEC) as wait:
                     await changed.wait()
                 if wait.cancelled_caught:
-                    feed.look_again()
+                    tail.poll()
 
     async def _offer(self, event: bytes) -> None:
         while self._next is not None:
@@ -81,24 +84,24 @@ class LogEvents:
         self._next = event
         self.wakeup.set()
 
-    async def _note_end(self, feed: LogFeed) -> None:
-        """Note an end that came before anybody listened for it."""
+    async def _check_end(self, tail: OutputTail) -> None:
+        """End the tail if the run ended before the client followed it."""
         try:
             run = await self.read_run(self.run_id, self.caller)
         except RunNotFoundError:
-            feed.end()
+            tail.end()
         except (BrokerUnavailableError, RefusedError):
-            # The watch tells it when the broker is back.
+            # The feed of runs reports the end when the broker is back.
             return
         else:
             if run.status.is_terminal:
-                feed.end()
+                tail.end()
 
     def _event_of(self, stored: StoredChunk) -> bytes | None:
         if stored.chunk is None:
             return None
         start = self.at.entry if stored.stream_seq == self.at.stream_seq else 0
-        items = tuple(item for _, item in self.wanted.items(stored.chunk, start))
+        items = tuple(item for _, item in self.output_filter.items(stored.chunk, start))
         if not items:
             return None
         event = RunLogEvent(run_id=self.run_id, items=items, truncated=stored.chunk.truncated)

@@ -1,4 +1,4 @@
-"""Reads what a run printed, page by page."""
+"""Reads the output of a run page by page."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -14,20 +14,20 @@ CURSOR_PATTERN: Final = r"^[0-9]{1,18}\.[0-9]{1,9}$"
 ATTEMPT_PATTERN: Final = r"^(latest|all|[1-9][0-9]{0,8})$"
 MAX_ITEMS: Final = 1000
 _MAX_CHARS: Final = 1_048_576
-# A run that prints a little now and then has a chunk for each time.
+# Chunks may be small: a run that prints a little now and then makes a chunk each time.
 _MAX_CHUNKS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
-    """A place in what a run printed: an entry of the chunk at, or first after, a sequence."""
+class OutputPosition:
+    """A position in a run's output: an entry of the first chunk at or after a sequence."""
 
     stream_seq: int = 0
     entry: int = 0
 
     @classmethod
-    def of(cls, cursor: str | None) -> "Position":
-        """Return the place a cursor names, which looks like CURSOR_PATTERN; None is the start."""
+    def of(cls, cursor: str | None) -> "OutputPosition":
+        """Return the position of a cursor that matches CURSOR_PATTERN; None is the start."""
         seq, _, entry = (cursor or "0.0").partition(".")
         return cls(int(seq), int(entry))
 
@@ -36,8 +36,8 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which lines of a run are asked for; None asks for all."""
+class OutputFilter:
+    """Selects lines of a run's output; a condition that is None matches all lines."""
 
     task: str | None = None
     stream: OutputStreamName | None = None
@@ -46,8 +46,8 @@ class Wanted:
     @classmethod
     def of(
         cls, run: RunSnapshot, *, task: str | None, stream: OutputStreamName | None, attempt: str
-    ) -> "Wanted":
-        """Return what a query asks for; `latest` is the one the run is at, and those after it."""
+    ) -> "OutputFilter":
+        """Return the filter of a query; `latest` means the current attempt and later ones."""
         if attempt == "all":
             return cls(task, stream)
         if attempt == "latest":
@@ -56,7 +56,7 @@ class Wanted:
         return cls(task, stream, range(only, only + 1))
 
     def items(self, chunk: OutputChunk, start: int = 0) -> list[tuple[int, RunLogItem]]:
-        """Return the lines in a chunk that are asked for, each with its place in the chunk."""
+        """Return the matching lines of a chunk from entry `start` on, with their positions."""
         if self.attempts is not None and chunk.attempt not in self.attempts:
             return []
         return [
@@ -79,11 +79,11 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadLogs:
-    """Reads the stream for one page: never more of it than a page can hold."""
+class ReadOutput:
+    """Reads one page of output, and no more chunks than the page can hold."""
 
     read_run: ReadRun
-    logs: OutputStore
+    output: OutputStore
 
     async def __call__(
         self,
@@ -96,26 +96,26 @@ class ReadLogs:
         cursor: str | None,
         limit: int,
     ) -> RunLogPage:
-        """Return the next page; raise RunNotFoundError where there is no such run.
+        """Return the next page; raise RunNotFoundError if the caller has no such run.
 
-        A page may hold less than `limit` lines, or none, and still not be the last one.
+        A page may hold fewer than `limit` lines, or none, without being the last one.
         """
-        # Before the stream: what is over now has been stored whole.
+        # Read the run before its output: once it is terminal, all of its output is stored.
         run = await self.read_run(run_id, caller)
-        wanted = Wanted.of(run, task=task, stream=stream, attempt=attempt)
-        at, items, chars, truncated = Position.of(cursor), list[RunLogItem](), 0, False
+        output_filter = OutputFilter.of(run, task=task, stream=stream, attempt=attempt)
+        at, items, chars, truncated = OutputPosition.of(cursor), list[RunLogItem](), 0, False
         for _ in range(_MAX_CHUNKS):
-            stored = await self.logs.next(run_id, at.stream_seq)
+            stored = await self.output.next(run_id, at.stream_seq)
             if stored is None:
-                is_end = run.status.is_terminal
-                return _page(run_id, items, None if is_end else at, truncated=truncated)
+                is_last = run.status.is_terminal
+                return _page(run_id, items, None if is_last else at, truncated=truncated)
             start = at.entry if stored.stream_seq == at.stream_seq else 0
-            at = Position(stored.stream_seq + 1)
+            at = OutputPosition(stored.stream_seq + 1)
             if stored.chunk is None:
                 continue
-            for place, item in wanted.items(stored.chunk, start):
+            for place, item in output_filter.items(stored.chunk, start):
                 if len(items) >= limit or chars + len(item.text) > _MAX_CHARS:
-                    at = Position(stored.stream_seq, place)
+                    at = OutputPosition(stored.stream_seq, place)
                     return _page(run_id, items, at, truncated=truncated)
                 items.append(item)
                 chars += len(item.text)
@@ -124,7 +124,7 @@ class ReadLogs:
 
 
 def _page(
-    run_id: str, items: list[RunLogItem], at: Position | None, *, truncated: bool
+    run_id: str, items: list[RunLogItem], at: OutputPosition | None, *, truncated: bool
 ) -> RunLogPage:
     return RunLogPage(
         run_id=run_id,

@@ -10,14 +10,14 @@ from starlette.responses import Response
 
 from pyoco_gateway.access.caller import caller_of
 from pyoco_gateway.http.openapi import event_stream, problems
-from pyoco_gateway.runs.logs.events import LogEvents
+from pyoco_gateway.runs.logs.events import OutputEvents
 from pyoco_gateway.runs.logs.read import (
     ATTEMPT_PATTERN,
     CURSOR_PATTERN,
     MAX_ITEMS,
-    Position,
-    ReadLogs,
-    Wanted,
+    OutputFilter,
+    OutputPosition,
+    ReadOutput,
 )
 from pyoco_gateway.runs.read import ReadRun
 from pyoco_gateway.streams.event_stream import MAX_STREAM_SEC, EventStream
@@ -75,18 +75,18 @@ async def get_run_logs(
     """
     caller = caller_of(request.scope)
     if not follow:
-        read_logs: ReadLogs = request.state.read_logs
-        page = await read_logs(
+        read_output: ReadOutput = request.state.read_output
+        page = await read_output(
             run_id, caller, task=task, stream=stream, attempt=attempt, cursor=cursor, limit=limit
         )
         return Response(page.model_dump_json(), media_type="application/json")
     read_run: ReadRun = request.state.read_run
     run = await read_run(run_id, caller)
-    wanted = Wanted.of(run, task=task, stream=stream, attempt=attempt)
-    start = Position.of(cursor)
+    wanted = OutputFilter.of(run, task=task, stream=stream, attempt=attempt)
+    start = OutputPosition.of(cursor)
     if last_event_id is not None:
-        start = Position(int(last_event_id) + 1)
-    events = LogEvents(request.state.log_feeds, read_run, run_id, caller, wanted, start)
+        start = OutputPosition(int(last_event_id) + 1)
+    events = OutputEvents(request.state.output_tails, read_run, run_id, caller, wanted, start)
     with ExitStack() as held:
         take_slot(request, held)
         return EventStream(events, timeout_sec, held.pop_all(), beside=events.run)

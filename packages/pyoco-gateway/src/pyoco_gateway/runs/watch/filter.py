@@ -1,4 +1,4 @@
-"""Which runs somebody wants to see."""
+"""The filter of a watch on runs."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,42 +6,42 @@ from typing import Final
 from pyoco_gateway.runs.outline import RunOutline
 from pyoco_protocol.runs.lifecycle import RunStatus
 
-_ANY_END: Final = "*"
+_WILDCARD: Final = "*"
 
 
 @dataclass(frozen=True, slots=True)
 class WatchFilter:
-    """What a run must be like; what is left out leaves all in."""
+    """The runs to watch; a condition that is None or empty matches all runs."""
 
     statuses: frozenset[RunStatus] = frozenset()
-    # Ends in `*` where it is only a beginning.
+    # A name, or a prefix that ends in `*`.
     flow: str | None = None
     tag: str | None = None
     workflow_yaml_sha256: str | None = None
-    # Never asked for in a query: whose runs the caller may see.
+    # Set from the caller, never from the query string.
     tenant_id: str | None = None
 
-    def wants_owner(self, owner: str | None) -> bool:
-        """Whether runs of this tenant are in; those of nobody knows whom are in for all or none."""
-        return self.tenant_id is None or self.tenant_id == owner
+    def matches_tenant(self, tenant_id: str | None) -> bool:
+        """Whether runs of this tenant match; an unknown tenant matches only without a filter."""
+        return self.tenant_id is None or self.tenant_id == tenant_id
 
-    def wants_status(self, status: RunStatus) -> bool:
-        """Whether runs of this status are in."""
+    def matches_status(self, status: RunStatus) -> bool:
+        """Whether runs with this status match."""
         return not self.statuses or status in self.statuses
 
-    def wants_kind(self, run: RunOutline) -> bool:
-        """Whether what never changes about a run lets it in."""
+    def matches_fields(self, run: RunOutline) -> bool:
+        """Whether the fields that never change match: tag, flow and workflow file."""
         return (
             (self.tag is None or self.tag == run.tag)
             and (
                 self.workflow_yaml_sha256 is None
                 or self.workflow_yaml_sha256 == run.workflow_yaml_sha256
             )
-            and (self.flow is None or _fits(self.flow, run.flow_name))
+            and (self.flow is None or _matches(self.flow, run.flow_name))
         )
 
 
-def _fits(pattern: str, flow_name: str) -> bool:
-    if pattern.endswith(_ANY_END):
-        return flow_name.startswith(pattern.removesuffix(_ANY_END))
+def _matches(pattern: str, flow_name: str) -> bool:
+    if pattern.endswith(_WILDCARD):
+        return flow_name.startswith(pattern.removesuffix(_WILDCARD))
     return flow_name == pattern

@@ -1,4 +1,4 @@
-"""Tells those who watch what the one watch of the runs bucket tells us."""
+"""Passes changes of the runs bucket to the clients that watch runs."""
 
 import logging
 import time
@@ -12,7 +12,7 @@ import anyio
 from pyoco_gateway.runs.feed import RunChange
 from pyoco_gateway.runs.index.run_tenants import RunTenants
 from pyoco_gateway.runs.watch.filter import WatchFilter
-from pyoco_gateway.runs.watch.states import Mark, RunNews, RunState, mark_of
+from pyoco_gateway.runs.watch.states import RunState, RunUpdate, StateKey, state_key
 from pyoco_gateway.streams.wakeup import Wakeup
 from pyoco_protocol.jetstream.requests import RefusedError
 from pyoco_protocol.jetstream.run_store import RunStore
@@ -21,39 +21,40 @@ from pyoco_protocol.runs.lifecycle import RunStatus
 
 _log = logging.getLogger(__name__)
 
-# How many runs that have changed are remembered, for those who come back.
-REMEMBERED: Final = 4096
-# A list that is read right after a stream has begun may be this much behind it.
+# Maximum number of changed runs that are kept for clients that reconnect, and for each client
+# that reads slowly.
+MAX_UPDATES: Final = 4096
+# A list that is read right after a stream has started may be this far behind it.
 OVERLAP_SEC: Final = 1.0
-_READS_AT_ONCE: Final = 16
+_MAX_CONCURRENT_READS: Final = 16
 _RETRY_SEC: Final = 0.5
 
 
 class WatchedRun:
-    """The latest state of one run that is being watched, and who is to be woken by it."""
+    """The latest state of one watched run, and the wakeups of its watchers."""
 
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
-        # None until it is known.
+        # None until the run has been read.
         self.state: RunState | None = None
         self.watchers: set[Wakeup] = set()
-        # The bucket that `state` is from; revisions of another one cannot be compared with it.
+        # The bucket that `state` is from; revisions of different buckets are not comparable.
         self._bucket = 0
-        # The last break of the watch after which the record was read.
-        self.read_after = 0
+        # The number of gaps in the watch when the record was last read.
+        self.gaps_when_read = 0
 
     def offer(self, state: RunState, bucket: int) -> None:
-        """Take a state that may be newer; wake the watchers where it shows something new."""
+        """Take a state if it is newer; wake the watchers unless it is only a heartbeat."""
         before = self.state
         if before is not None and bucket == self._bucket and state.revision <= before.revision:
             return
         self.state = state
         self._bucket = bucket
-        if before is None or state.mark != before.mark:
+        if before is None or state.key != before.key:
             self.wake()
 
-    def vanish(self) -> None:
-        """Take note that the record is no longer there."""
+    def mark_gone(self) -> None:
+        """Note that the record no longer exists."""
         revision = self.state.revision if self.state is not None else 0
         self.state = RunState(self.run_id, revision)
         self.wake()
@@ -64,137 +65,138 @@ class WatchedRun:
             each.set()
 
 
-class WatchedRuns:
-    """What one client has not been told yet of the runs that it wants to see; the latest of each.
+class RunListSubscription:
+    """The latest update of each run that one client watches and has not received yet.
 
-    `restarted` stands for more than could be kept: the client has to read its list anew.
+    `was_reset` is set when updates were dropped: the client has to read its list again.
     """
 
-    def __init__(self, wanted: WatchFilter, revision: int, wakeup: Wakeup) -> None:
-        self._wanted = wanted
+    def __init__(self, run_filter: WatchFilter, revision: int, wakeup: Wakeup) -> None:
+        self._filter = run_filter
         self._wakeup = wakeup
-        self._untold: dict[str, RunNews] = {}
-        # All that follows is newer than this.
+        self._unsent: dict[str, RunUpdate] = {}
+        # All updates that follow are newer than this.
         self.revision = revision
-        self.restarted = False
+        self.was_reset = False
 
-    def offer(self, news: RunNews, before: Mark | None) -> None:
-        """Take what has become of a run that was at `before`; None where nobody knows."""
-        if news.run_id not in self._untold and not self._concerns(news, before):
+    def offer(self, update: RunUpdate, before: StateKey | None) -> None:
+        """Queue an update if it matches; `before` is the run's previous state, if known."""
+        if update.run_id not in self._unsent and not self._matches(update, before):
             return
-        # Out and in again: what is told comes in the order of revisions.
-        self._untold.pop(news.run_id, None)
-        self._untold[news.run_id] = news
-        if len(self._untold) > REMEMBERED:
-            self.restart(news.revision)
+        # Removing and adding again keeps the updates in the order of revisions.
+        self._unsent.pop(update.run_id, None)
+        self._unsent[update.run_id] = update
+        if len(self._unsent) > MAX_UPDATES:
+            self.reset(update.revision)
         self._wakeup.set()
 
-    def take(self) -> RunNews | None:
-        """Return the oldest that is untold, which is told with this."""
-        if not self._untold:
+    def take(self) -> RunUpdate | None:
+        """Remove and return the oldest unsent update; None if there is none."""
+        if not self._unsent:
             return None
-        return self._untold.pop(next(iter(self._untold)))
+        return self._unsent.pop(next(iter(self._unsent)))
 
-    def restart(self, revision: int) -> None:
-        """Give up what is untold."""
-        self._untold.clear()
+    def reset(self, revision: int) -> None:
+        """Drop all unsent updates."""
+        self._unsent.clear()
         self.revision = revision
-        self.restarted = True
+        self.was_reset = True
         self._wakeup.set()
 
-    def _concerns(self, news: RunNews, before: Mark | None) -> bool:
-        run = news.outline
-        if not self._wanted.wants_owner(news.owner):
+    def _matches(self, update: RunUpdate, before: StateKey | None) -> bool:
+        run = update.outline
+        if not self._filter.matches_tenant(update.tenant_id):
             return False
         if run is None:
-            # Nothing is left to judge it by; who has not seen it need not care.
+            # A deleted run has no fields left to match; clients ignore unknown ids.
             return True
-        if not self._wanted.wants_kind(run):
+        if not self._filter.matches_fields(run):
             return False
-        if self._wanted.wants_status(run.status):
+        if self._filter.matches_status(run.status):
             return True
         if before is not None:
-            return self._wanted.wants_status(before[0])
-        # It may have been in before; only what waits to be run has had no other status.
+            return self._filter.matches_status(before[0])
+        # The run may have matched before, unless it is PENDING, its first status.
         return run.status is not RunStatus.PENDING
 
 
 class RunHub:
-    """Follows the runs bucket for all who watch runs; keeps the latest state and no backlog.
+    """Keeps the latest state of watched runs, without a backlog of changes.
 
-    A change costs as much as there are watchers of its run, and of all runs.
+    The cost of a change grows with the watchers of its run and of run lists only.
     """
 
     def __init__(
         self,
         store: RunStore,
-        owners: RunTenants | None = None,
+        tenants: RunTenants | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
-        self._owners = owners or RunTenants(are_wanted=False)
+        self._tenants = tenants or RunTenants(are_wanted=False)
         self._clock = clock
         self._runs: dict[str, WatchedRun] = {}
-        self._crowd: set[WatchedRuns] = set()
-        # How each run that is not over was told last.
-        self._marks: dict[str, Mark] = {}
-        # The runs that have changed last, in the order of their revisions, and the last revision
-        # that is no longer among them.
-        self._recent: OrderedDict[str, RunNews] = OrderedDict()
-        self._forgotten = 0
+        self._subscriptions: set[RunListSubscription] = set()
+        # The last state of each run that has not ended.
+        self._active: dict[str, StateKey] = {}
+        # The last changed runs in the order of their revisions, and the revision of the last
+        # update that was dropped from them.
+        self._recent: OrderedDict[str, RunUpdate] = OrderedDict()
+        self._dropped_revision = 0
         self.revision = 0
         self._caught_up = anyio.Event()
         self._bucket = 0
-        self._breaks = 0
-        self._broken = Wakeup()
+        # Number of times the watch may have missed changes.
+        self._gaps = 0
+        self._gap_wakeup = Wakeup()
 
     def on_change(self, change: RunChange) -> None:
-        """Tell whom it concerns."""
+        """Pass a change on to the watchers of its run and of matching lists."""
         self.revision = change.revision
         run = change.outline
         if run is None and change.data is not None:
-            # Nobody can say what it means; the feed counts it.
+            # The record is unreadable; the feed counts it.
             return
-        owner = self._owners.note(change)
+        tenant_id = self._tenants.note(change)
         watched = self._runs.get(change.run_id)
         if watched is not None:
             watched.offer(RunState.of_change(change), self._bucket)
-        before = self._marks.pop(change.run_id, None)
+        before = self._active.pop(change.run_id, None)
         if run is not None:
-            mark = mark_of(run)
+            key = state_key(run)
             if not run.status.is_terminal:
-                self._marks[change.run_id] = mark
-            if mark == before:
+                self._active[change.run_id] = key
+            if key == before:
                 return
-        news = RunNews(change.run_id, change.revision, owner, run, self._clock())
-        self._remember(news)
-        for each in self._crowd:
-            each.offer(news, before)
+        update = RunUpdate(change.run_id, change.revision, tenant_id, run, self._clock())
+        self._remember(update)
+        for each in self._subscriptions:
+            each.offer(update, before)
 
     def on_reset(self) -> None:
-        """Forget all: it is another bucket, and its revisions start anew."""
+        """Forget all runs: the bucket was replaced and its revisions start again."""
         self._bucket += 1
-        self.revision = self._forgotten = 0
+        self.revision = self._dropped_revision = 0
         if self._caught_up.is_set():
             self._caught_up = anyio.Event()
-        self._owners.forget()
-        self._marks.clear()
+        self._tenants.forget()
+        self._active.clear()
         self._recent.clear()
-        for each in self._crowd:
-            each.restart(0)
-        self._have_all_read()
+        for each in self._subscriptions:
+            each.reset(0)
+        self._read_all_again()
 
     def on_resumed(self) -> None:
-        """Have every watched run read again: what vanished meanwhile is not told by anybody."""
-        self._have_all_read()
+        """Read every watched run again: the watch does not deliver runs that vanished."""
+        self._read_all_again()
 
     def on_caught_up(self) -> None:
-        """From now on it is known what there is."""
+        """Note that all stored runs are known."""
         self._caught_up.set()
 
     @contextmanager
     def watching(self, run_id: str, wakeup: Wakeup) -> Iterator[WatchedRun]:
-        """A run whose changes wake `wakeup`. Its state is known when it has been read."""
+        """Yield a watched run; its changes set `wakeup`. Its state is known after `read`."""
         watched = self._runs.setdefault(run_id, WatchedRun(run_id))
         watched.watchers.add(wakeup)
         try:
@@ -206,95 +208,97 @@ class RunHub:
 
     @contextmanager
     def watching_all(
-        self, wanted: WatchFilter, wakeup: Wakeup, *, after: int | None
-    ) -> Iterator[WatchedRuns]:
-        """The changes of all runs that are wanted or were until now, after the revision `after`.
+        self, run_filter: WatchFilter, wakeup: Wakeup, *, after: int | None
+    ) -> Iterator[RunListSubscription]:
+        """Yield the updates, after a revision, of all runs that match or have just ceased to.
 
-        Without one they begin a moment ago, so that nothing falls between them and a list.
+        Without a revision, the updates start shortly before now. A client that reads a list right
+        afterwards then misses no change.
         """
-        start = self._a_moment_ago() if after is None else after
-        watched = WatchedRuns(wanted, start, wakeup)
-        if self._forgotten <= start <= self.revision:
-            for news in self._since(start):
-                watched.offer(news, None)
+        start = self._revision_before_overlap() if after is None else after
+        subscription = RunListSubscription(run_filter, start, wakeup)
+        if self._dropped_revision <= start <= self.revision:
+            for update in self._updates_since(start):
+                subscription.offer(update, None)
         else:
-            watched.restart(self.revision)
-        self._crowd.add(watched)
+            subscription.reset(self.revision)
+        self._subscriptions.add(subscription)
         try:
-            yield watched
+            yield subscription
         finally:
-            self._crowd.discard(watched)
+            self._subscriptions.discard(subscription)
 
-    async def is_caught_up(self, within_sec: float) -> bool:
-        """Whether it is known what there is, now or in a moment."""
-        with anyio.move_on_after(within_sec):
+    async def wait_until_caught_up(self, timeout_sec: float) -> bool:
+        """Wait until all stored runs are known; return whether they are."""
+        with anyio.move_on_after(timeout_sec):
             await self._caught_up.wait()
         return self._caught_up.is_set()
 
     @property
     def watchers(self) -> int:
-        """How many subscriptions there are."""
-        return len(self._crowd) + sum(len(each.watchers) for each in self._runs.values())
+        """Number of watchers of single runs and of lists."""
+        return len(self._subscriptions) + sum(len(each.watchers) for each in self._runs.values())
 
     async def read(self, watched: WatchedRun) -> None:
-        """Have the latest state of a watched run from the leader, or one that is newer still."""
+        """Read the latest state of a watched run from the stream leader."""
         while True:
-            bucket, breaks, before = self._bucket, self._breaks, watched.state
+            bucket, gaps, before = self._bucket, self._gaps, watched.state
             stored = await self._store.read(watched.run_id)
-            # What was read of another bucket than the one we hear of now says nothing.
+            # If the bucket was replaced during the read, the result may be from the old one.
             if bucket == self._bucket:
                 break
         if stored is not None:
             watched.offer(RunState.of_stored(stored), bucket)
         elif watched.state is before:
-            # Else it has come to be while it was looked for.
-            watched.vanish()
-        watched.read_after = breaks
+            # Otherwise the run was created during the read.
+            watched.mark_gone()
+        watched.gaps_when_read = gaps
 
     async def run(self) -> None:
-        """Read what is watched again after each break of the watch, until cancelled."""
+        """Read all watched runs again after each gap in the watch, until cancelled."""
         while True:
-            await self._broken.wait()
+            await self._gap_wakeup.wait()
             while unread := [each for each in self._runs.values() if self._is_unread(each)]:
                 async with anyio.create_task_group() as tasks:
-                    for each in unread[:_READS_AT_ONCE]:
+                    for each in unread[:_MAX_CONCURRENT_READS]:
                         tasks.start_soon(self._try_to_read, each)
-                if all(map(self._is_unread, unread[:_READS_AT_ONCE])):
+                if all(map(self._is_unread, unread[:_MAX_CONCURRENT_READS])):
                     await anyio.sleep(_RETRY_SEC)
 
     async def _try_to_read(self, watched: WatchedRun) -> None:
         try:
             await self.read(watched)
         except SnapshotUnreadableError:
-            watched.read_after = self._breaks
+            watched.gaps_when_read = self._gaps
         except (BrokerUnavailableError, RefusedError) as error:
             _log.debug("run not read yet", extra={"run_id": watched.run_id, "reason": str(error)})
 
     def _is_unread(self, watched: WatchedRun) -> bool:
-        return watched.read_after < self._breaks and bool(watched.watchers)
+        return watched.gaps_when_read < self._gaps and bool(watched.watchers)
 
-    def _have_all_read(self) -> None:
-        self._breaks += 1
-        self._broken.set()
+    def _read_all_again(self) -> None:
+        self._gaps += 1
+        self._gap_wakeup.set()
 
-    def _remember(self, news: RunNews) -> None:
-        self._recent.pop(news.run_id, None)
-        self._recent[news.run_id] = news
-        if len(self._recent) > REMEMBERED:
+    def _remember(self, update: RunUpdate) -> None:
+        self._recent.pop(update.run_id, None)
+        self._recent[update.run_id] = update
+        if len(self._recent) > MAX_UPDATES:
             _, oldest = self._recent.popitem(last=False)
-            self._forgotten = oldest.revision
+            self._dropped_revision = oldest.revision
 
-    def _since(self, revision: int) -> list[RunNews]:
+    def _updates_since(self, revision: int) -> list[RunUpdate]:
         found = []
-        for news in reversed(self._recent.values()):
-            if news.revision <= revision:
+        for update in reversed(self._recent.values()):
+            if update.revision <= revision:
                 break
-            found.append(news)
+            found.append(update)
         return found[::-1]
 
-    def _a_moment_ago(self) -> int:
-        moment = self._clock() - OVERLAP_SEC
-        for news in reversed(self._recent.values()):
-            if news.told_at < moment:
-                return news.revision
-        return self._forgotten
+    def _revision_before_overlap(self) -> int:
+        """Return the newest revision that is older than `OVERLAP_SEC`."""
+        start = self._clock() - OVERLAP_SEC
+        for update in reversed(self._recent.values()):
+            if update.received_at < start:
+                return update.revision
+        return self._dropped_revision

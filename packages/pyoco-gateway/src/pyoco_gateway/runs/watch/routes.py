@@ -13,7 +13,7 @@ from pyoco_gateway.http.openapi import event_stream, problems
 from pyoco_gateway.runs.routes import Include
 from pyoco_gateway.runs.watch.filter import WatchFilter
 from pyoco_gateway.runs.watch.many_runs import WatchRuns
-from pyoco_gateway.runs.watch.one_run import Resumption, WatchRun
+from pyoco_gateway.runs.watch.one_run import ResumePoint, WatchRun
 from pyoco_gateway.streams.event_stream import MAX_STREAM_SEC, EventStream
 from pyoco_gateway.streams.limits import take_slot
 from pyoco_protocol.runs.lifecycle import RunStatus
@@ -111,7 +111,7 @@ async def get_run_watch(
 ) -> Response:
     """Tell what a run is now and each change of it, as server-sent events, until it is over."""
     open_stream: WatchRun = request.state.watch_run
-    seen = Resumption(_revision(last_event_id), since)
+    seen = ResumePoint(_revision(last_event_id), since)
     with ExitStack() as held:
         take_slot(request, held)
         caller = caller_of(request.scope)

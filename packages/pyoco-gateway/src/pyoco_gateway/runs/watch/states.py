@@ -1,4 +1,4 @@
-"""What is told of a run: made once for each change, shared by all who hear of it."""
+"""States and updates of runs, each encoded once for all watchers."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,64 +12,64 @@ from pyoco_protocol.jetstream.run_store import StoredRun
 from pyoco_protocol.runs.lifecycle import RunStatus
 from pyoco_protocol.runs.snapshot import RunSnapshot
 
-# What tells a change from a heartbeat: the status, and when the run last changed.
-Mark = tuple[RunStatus, float]
+# The status and `updated_at` of a run. A heartbeat changes neither.
+StateKey = tuple[RunStatus, float]
 
 
-def mark_of(run: RunOutline | RunSnapshot) -> Mark:
-    """Return what differs after each change of a run, and does not after a heartbeat."""
+def state_key(run: RunOutline | RunSnapshot) -> StateKey:
+    """Return a key that differs after every change of a run except a heartbeat."""
     return run.status, run.updated_at
 
 
 @dataclass(slots=True)
-class _Shared:
+class _EncodedOnce:
     _encoded: dict[str, bytes] = field(default_factory=dict, init=False, repr=False)
 
     def encoded(self, form: str, encode: Callable[[], bytes]) -> bytes:
-        """Return what `encode` makes of this, made once for each `form`."""
+        """Return the result of `encode`, which is called once for each `form`."""
         if form not in self._encoded:
             self._encoded[form] = encode()
         return self._encoded[form]
 
 
 @dataclass(slots=True)
-class RunState(_Shared):
-    """A run's record as it stands from `revision` on; without a mark for one that is gone."""
+class RunState(_EncodedOnce):
+    """A run's record at `revision`; `key` is None if the run was deleted or has expired."""
 
     run_id: str
     revision: int
-    mark: Mark | None = None
+    key: StateKey | None = None
     tenant_id: str | None = None
     _data: bytes | None = None
     _snapshot: RunSnapshot | None = None
 
     @classmethod
     def of_change(cls, change: RunChange) -> "RunState":
-        """Return the state after a change; the record is read when somebody wants to see it."""
+        """Return the state after a change; the record is parsed when it is first needed."""
         run = change.outline
         if run is None:
             return cls(change.run_id, change.revision, _data=change.data)
-        return cls(change.run_id, change.revision, mark_of(run), run.tenant_id, change.data)
+        return cls(change.run_id, change.revision, state_key(run), run.tenant_id, change.data)
 
     @classmethod
     def of_stored(cls, stored: StoredRun) -> "RunState":
-        """Return the state that was read."""
+        """Return the state of a record read from the store."""
         run = stored.snapshot
-        return cls(run.run_id, stored.revision, mark_of(run), run.tenant_id, None, run)
+        return cls(run.run_id, stored.revision, state_key(run), run.tenant_id, None, run)
 
     @property
     def is_gone(self) -> bool:
         """Whether the run was deleted or has expired."""
-        return self.mark is None
+        return self.key is None
 
     @property
     def is_terminal(self) -> bool:
-        """Whether nothing changes any more."""
-        return self.mark is not None and self.mark[0].is_terminal
+        """Whether the run has ended."""
+        return self.key is not None and self.key[0].is_terminal
 
     @property
     def snapshot(self) -> RunSnapshot | None:
-        """The whole record; None for one that is gone, or of somebody else's making."""
+        """The whole record; None if the run is gone or the record is not a valid snapshot."""
         if self._snapshot is None and self._data is not None:
             with suppress(ValidationError):
                 self._snapshot = RunSnapshot.from_bytes(self._data)
@@ -78,12 +78,12 @@ class RunState(_Shared):
 
 
 @dataclass(slots=True)
-class RunNews(_Shared):
-    """That a run has changed, without its whole record; no outline for one that is gone."""
+class RunUpdate(_EncodedOnce):
+    """A change of a run for list watchers; `outline` is None if the run is gone."""
 
     run_id: str
     revision: int
-    # The tenant whose it is, or was; None where that is not known.
-    owner: str | None
+    # None if the tenant is not known.
+    tenant_id: str | None
     outline: RunOutline | None
-    told_at: float
+    received_at: float

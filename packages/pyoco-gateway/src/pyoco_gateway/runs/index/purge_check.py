@@ -1,9 +1,9 @@
 """Finds runs that are in the index and no longer in the bucket.
 
-A record that is deleted or expires leaves a mark, and the watch tells of it. A purge of the stream
-leaves nothing. So the numbers are compared from time to time: the bucket keeps one message for
-each key, so it holds at least as many as there are runs and unreadable records in the index.
-It may hold more, for marks stay for a while. Fewer means ghosts.
+A deleted or expired record leaves a marker, which the watch delivers. A purge of the stream leaves
+nothing. So the counts are compared from time to time: the bucket keeps one message for each key,
+and markers stay for a while, so it holds at least as many messages as the index holds runs and
+unreadable records. Fewer messages mean that records were purged.
 """
 
 import logging
@@ -24,16 +24,16 @@ _log = logging.getLogger(__name__)
 _INTERVAL_SEC: Final = 5.0
 
 
-class GhostCheck:
-    """Has the index rebuilt where the bucket was purged, or where it cannot catch up."""
+class PurgeCheck:
+    """Rebuilds the index after a purge of the bucket, or when it cannot catch up."""
 
     def __init__(self, broker: Broker, bucket: str, watch: BucketWatch, index: RunIndex) -> None:
         self._broker = broker
         self._bucket = bucket
         self._watch = watch
         self._index = index
-        # How far the index was when it was last seen on its way.
-        self._on_its_way: tuple[int, int] | None = None
+        # The index's session and revision at the last check that found it still catching up.
+        self._last_progress: tuple[int, int] | None = None
 
     async def run(self) -> None:
         """Check until cancelled."""
@@ -43,40 +43,40 @@ class GhostCheck:
                 continue
             try:
                 if self._index.is_caught_up:
-                    self._on_its_way = None
+                    self._last_progress = None
                     await self._compare()
                 else:
-                    self._hasten()
+                    self._restart_if_stuck()
             except BrokerUnavailableError as error:
                 _log.debug("runs not compared with the bucket", extra={"reason": str(error)})
             except RefusedError as error:
-                # Without its bucket no run is there any more, whatever the index holds.
+                # Without the bucket there are no runs.
                 if error.is_missing:
                     self._watch.start_over()
 
     async def _compare(self) -> None:
-        revision, known = await self._index.ask(_known)
+        revision, known = await self._index.query(_revision_and_size)
         state = await bucket_state(self._broker.client, self._bucket)
-        # A bucket that has moved on meanwhile is compared another time.
+        # If the bucket has changed since the query, the next check compares.
         if state.last_seq == revision and state.messages < known:
             _log.warning(
-                "runs have vanished from the bucket; reading it anew",
+                "runs have vanished from the bucket; reading all of it again",
                 extra={"resource": self._bucket, "wanted": known, "found": state.messages},
             )
             self._watch.start_over()
 
-    def _hasten(self) -> None:
-        """Begin anew where nothing has come since the last look.
+    def _restart_if_stuck(self) -> None:
+        """Restart the watch if the index has made no progress since the last check.
 
-        What the index was promised may have been purged before it was told, and then the last of
-        it, on which it waits, never comes.
+        The broker may have announced records that were purged before it delivered them. The watch
+        would then wait for the last of them forever.
         """
-        now = (self._index.turn, self._index.revision)
-        if now == self._on_its_way:
-            _log.warning("runs are not told to the end", extra={"resource": self._bucket})
+        progress = (self._index.watch_session, self._index.revision)
+        if progress == self._last_progress:
+            _log.warning("not all run records were delivered", extra={"resource": self._bucket})
             self._watch.start_over()
-        self._on_its_way = now
+        self._last_progress = progress
 
 
-def _known(tables: IndexTables) -> tuple[int, int]:
+def _revision_and_size(tables: IndexTables) -> tuple[int, int]:
     return tables.revision, tables.runs + tables.unreadable

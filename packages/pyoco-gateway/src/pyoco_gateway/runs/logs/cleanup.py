@@ -1,4 +1,4 @@
-"""Removes what runs have printed when the runs themselves are gone."""
+"""Removes the output of runs that were deleted or have expired."""
 
 import logging
 from typing import Final
@@ -14,23 +14,23 @@ from pyoco_protocol.problems import BrokerUnavailableError
 
 _log = logging.getLogger(__name__)
 
-# So many may wait; what is left out goes by the limits of the stream.
+# Maximum queue length. The limits of the stream remove the output of runs that do not fit.
 _MAX_WAITING: Final = 20_000
-# A gateway that starts hears of all that went in the last hour, most of it swept before.
+# At its start a gateway receives all deletions of the last hour, most of them cleaned up already.
 _PAUSE_SEC: Final = 0.005
 _RETRY_SEC: Final = 1.0
 
 
-class LogSweep:
-    """Follows the runs; a run that expires has nobody else who thinks of its log."""
+class OutputCleanup:
+    """Follows the feed of runs, since the broker expires a run without removing its output."""
 
-    def __init__(self, logs: OutputStore) -> None:
-        self._logs = logs
+    def __init__(self, output: OutputStore) -> None:
+        self._output = output
         self._waiting: dict[str, None] = {}
         self._wakeup = Wakeup()
 
     def on_change(self, change: RunChange) -> None:
-        """Note a run that is gone; one that has come again under its id keeps its log."""
+        """Queue a run that is gone; a run stored again under its id keeps its output."""
         if change.data is not None:
             self._waiting.pop(change.run_id, None)
         elif is_run_id(change.run_id) and len(self._waiting) < _MAX_WAITING:
@@ -38,28 +38,28 @@ class LogSweep:
             self._wakeup.set()
 
     def on_reset(self) -> None:
-        """Forget all: it is another bucket."""
+        """Empty the queue: the bucket was replaced."""
         self._waiting.clear()
 
     def on_resumed(self) -> None:
-        """Nothing follows from it."""
+        """Do nothing."""
 
     def on_caught_up(self) -> None:
-        """Nothing follows from it."""
+        """Do nothing."""
 
     async def run(self) -> None:
-        """Sweep until cancelled."""
+        """Remove the output of queued runs until cancelled."""
         while True:
             await self._wakeup.wait()
             while self._waiting:
-                is_swept = await self._sweep(next(iter(self._waiting)))
-                await anyio.sleep(_PAUSE_SEC if is_swept else _RETRY_SEC)
+                is_removed = await self._remove(next(iter(self._waiting)))
+                await anyio.sleep(_PAUSE_SEC if is_removed else _RETRY_SEC)
 
-    async def _sweep(self, run_id: str) -> bool:
+    async def _remove(self, run_id: str) -> bool:
         try:
-            await self._logs.purge(run_id)
+            await self._output.purge(run_id)
         except (BrokerUnavailableError, RefusedError) as error:
-            _log.debug("log not removed yet", extra={"run_id": run_id, "reason": str(error)})
+            _log.debug("run output not removed yet", extra={"run_id": run_id, "reason": str(error)})
             return False
         self._waiting.pop(run_id, None)
         return True

@@ -1,4 +1,4 @@
-"""Many follow what a run prints; it is read once for all of them."""
+"""The output of a run is read once for all of its followers."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from pyoco_gateway.runs.feed import RunFeed
-from pyoco_gateway.runs.logs.feeds import LogFeed, LogFeeds
+from pyoco_gateway.runs.logs.tails import OutputTail, OutputTails
 from pyoco_protocol.ids import new_run_id
 from pyoco_protocol.jetstream.bucket_watch import Entry
 from pyoco_protocol.jetstream.connection import Broker, open_broker
@@ -25,7 +25,7 @@ CHUNKS = 20
 
 
 class CountingStore(OutputStore):
-    """The real stream, and how often it is read."""
+    """The real store, which also counts reads."""
 
     reads = 0
 
@@ -50,10 +50,10 @@ async def put(logs: OutputStore, *numbers: int, run_id: str = RUN) -> None:
         await logs.put(OutputChunk(run_id=run_id, attempt=1, n=n))
 
 
-async def read_all(feed: LogFeed, from_seq: int = 0) -> list[int]:
-    """Return the numbers of the chunks that are there."""
+async def read_all(tail: OutputTail, from_seq: int = 0) -> list[int]:
+    """Return the numbers of all chunks from a sequence on."""
     found: list[int] = []
-    while (stored := await feed.next(from_seq)) is not None:
+    while (stored := await tail.next(from_seq)) is not None:
         assert stored.chunk is not None
         found.append(stored.chunk.n)
         from_seq = stored.stream_seq + 1
@@ -65,16 +65,16 @@ def change(run_id: str, **fields: object) -> Entry:
     return Entry(key=run_id, revision=1, value=data, written_at=0.0, pending=0)
 
 
-async def test_a_run_is_read_once_however_many_follow_it(logs: CountingStore) -> None:
-    feeds, received = LogFeeds(logs), list[list[int]]()
+async def test_a_run_is_read_once_for_all_followers(logs: CountingStore) -> None:
+    tails, received = OutputTails(logs), list[list[int]]()
 
     async def follow() -> None:
-        async with feeds.following(RUN) as feed:
+        async with tails.following(RUN) as tail:
             numbers: list[int] = []
             seq = 0
             while len(numbers) < CHUNKS:
-                changed = feed.changed
-                while (stored := await feed.next(seq)) is not None:
+                changed = tail.changed
+                while (stored := await tail.next(seq)) is not None:
                     assert stored.chunk is not None
                     numbers.append(stored.chunk.n)
                     seq = stored.stream_seq + 1
@@ -88,63 +88,65 @@ async def test_a_run_is_read_once_however_many_follow_it(logs: CountingStore) ->
                 followers.start_soon(follow)
             await put(logs, *range(CHUNKS))
     assert received == [list(range(CHUNKS))] * 50
-    # One for each chunk, and some that came too early. Not fifty times as many.
+    # One read for each chunk, and some too early ones, but not one for each follower.
     assert logs.reads < 10 * CHUNKS
-    assert feeds.followed == 0
+    assert tails.followed == 0
 
 
-async def test_where_nothing_is_new_nothing_is_read(logs: CountingStore) -> None:
-    async with LogFeeds(logs).following(RUN) as feed:
+async def test_without_new_output_nothing_is_read(logs: CountingStore) -> None:
+    async with OutputTails(logs).following(RUN) as tail:
         await put(logs, 0)
-        assert await read_all(feed) == [0]
+        assert await read_all(tail) == [0]
         before = logs.reads
         for _ in range(10):
-            feed.look_again()
-            assert await read_all(feed) == [0]
+            tail.poll()
+            assert await read_all(tail) == [0]
         assert logs.reads - before <= 1
 
 
-async def test_one_who_has_fallen_behind_misses_nothing(logs: CountingStore) -> None:
-    async with LogFeeds(logs).following(RUN) as feed:
+async def test_a_slow_follower_misses_nothing(logs: CountingStore) -> None:
+    async with OutputTails(logs).following(RUN) as tail:
         await put(logs, *range(100))
-        assert await read_all(feed) == list(range(100))
-        assert await read_all(feed) == list(range(100))
-        assert await read_all(feed, 96) == [95, 96, 97, 98, 99]
-        # One that begins later than the first reads no further than there is.
-        assert await read_all(feed, 1000) == []
+        assert await read_all(tail) == list(range(100))
+        assert await read_all(tail) == list(range(100))
+        assert await read_all(tail, 96) == [95, 96, 97, 98, 99]
+        # A start beyond the end finds nothing.
+        assert await read_all(tail, 1000) == []
 
 
-async def test_one_who_begins_late_does_not_hide_the_beginning(logs: CountingStore) -> None:
-    async with LogFeeds(logs).following(RUN) as feed:
+async def test_a_follower_that_starts_late_does_not_affect_others(
+    logs: CountingStore,
+) -> None:
+    async with OutputTails(logs).following(RUN) as tail:
         await put(logs, *range(10))
-        assert await read_all(feed, 8) == [7, 8, 9]
-        assert await read_all(feed) == list(range(10))
+        assert await read_all(tail, 8) == [7, 8, 9]
+        assert await read_all(tail) == list(range(10))
 
 
-async def test_the_end_of_a_run_is_told_to_those_who_follow_it(logs: CountingStore) -> None:
-    feeds, other = LogFeeds(logs), new_run_id()
-    watch = RunFeed([feeds])
-    async with feeds.following(RUN) as feed, feeds.following(other) as another:
-        watch.on_entry(change(RUN, status="RUNNING"))
-        watch.on_entry(change(new_run_id(), status="COMPLETED"))
-        assert [each.is_over for each in (feed, another)] == [False, False]
-        changed = feed.changed
-        watch.on_entry(change(RUN, status="COMPLETED"))
+async def test_the_end_of_a_run_ends_its_tail(logs: CountingStore) -> None:
+    tails, other = OutputTails(logs), new_run_id()
+    feed = RunFeed([tails])
+    async with tails.following(RUN) as tail, tails.following(other) as another:
+        feed.on_entry(change(RUN, status="RUNNING"))
+        feed.on_entry(change(new_run_id(), status="COMPLETED"))
+        assert [each.has_ended for each in (tail, another)] == [False, False]
+        changed = tail.changed
+        feed.on_entry(change(RUN, status="COMPLETED"))
         assert changed.is_set()
-        assert [each.is_over for each in (feed, another)] == [True, False]
-        watch.on_entry(Entry(key=other, revision=2, value=None, written_at=0.0, pending=0))
-        assert [each.is_over for each in (feed, another)] == [True, True]
-    assert feeds.followed == 0
+        assert [each.has_ended for each in (tail, another)] == [True, False]
+        feed.on_entry(Entry(key=other, revision=2, value=None, written_at=0.0, pending=0))
+        assert [each.has_ended for each in (tail, another)] == [True, True]
+    assert tails.followed == 0
 
 
-async def test_a_new_connection_makes_everybody_look_again(logs: CountingStore) -> None:
-    feeds = LogFeeds(logs)
-    async with feeds.following(RUN) as feed:
-        assert await read_all(feed) == []
-        # As if the word of it had been lost.
-        feed._is_promised = False
-        changed, before = feed.changed, logs.reads
-        feeds.on_resumed()
+async def test_a_new_connection_wakes_the_followers(logs: CountingStore) -> None:
+    tails = OutputTails(logs)
+    async with tails.following(RUN) as tail:
+        assert await read_all(tail) == []
+        # As if the announcement had been lost.
+        tail._is_announced = False
+        changed, before = tail.changed, logs.reads
+        tails.on_resumed()
         assert changed.is_set()
-        assert await read_all(feed) == []
+        assert await read_all(tail) == []
         assert logs.reads == before + 1

@@ -1,11 +1,11 @@
-"""Runs that vanish without a word: nobody tells of a purge."""
+"""Purged runs, for which the watch delivers no marker."""
 
 from typing import Any
 
 import httpx
 import pytest
 
-from pyoco_gateway.runs.index import ghost_check
+from pyoco_gateway.runs.index import purge_check
 from pyoco_protocol.jetstream import bucket_watch
 from pyoco_protocol.subjects import Names
 from pyoco_testkit.builders import snapshot
@@ -18,11 +18,11 @@ STREAM = "KV_pyoco_runs"
 
 @pytest.fixture(autouse=True)
 def _often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ghost_check, "_INTERVAL_SEC", 0.1)
+    monkeypatch.setattr(purge_check, "_INTERVAL_SEC", 0.1)
 
 
 async def put(store: Any, count: int) -> list[str]:
-    """Runs that are over, so that nobody takes care of them."""
+    """Store ended runs, which the reaper ignores; return their ids."""
     runs = [snapshot(status="COMPLETED") for _ in range(count)]
     for run in runs:
         await store.js.publish(NAMES.run(run.run_id), run.to_bytes())
@@ -34,17 +34,17 @@ async def listed(gateway: httpx.AsyncClient) -> set[str] | None:
     return {item["run_id"] for item in answer.json()} if answer.status_code == 200 else None
 
 
-async def test_a_purge_of_the_bucket_leaves_no_ghosts(
+async def test_a_purge_of_the_bucket_empties_the_list(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     await eventually(lambda: listed(gateway), set(await put(store, 20)))
     await store.js.purge_stream(STREAM)
     await eventually(lambda: listed(gateway), set())
-    # And what comes later is there, alone.
+    # Only runs stored later are listed.
     await eventually(lambda: listed(gateway), set(await put(store, 3)))
 
 
-async def test_a_purge_of_some_runs_takes_those_and_no_others(
+async def test_a_purge_of_some_runs_removes_only_those_from_the_list(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     runs = await put(store, 10)
@@ -55,7 +55,7 @@ async def test_a_purge_of_some_runs_takes_those_and_no_others(
     await eventually(lambda: listed(gateway), set(runs[-2:]))
 
 
-async def test_marks_of_deleted_runs_are_no_reason_to_read_everything_anew(
+async def test_markers_of_deleted_runs_do_not_trigger_a_rebuild(
     gateway: httpx.AsyncClient, store: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     runs = await put(store, 6)
@@ -66,18 +66,18 @@ async def test_marks_of_deleted_runs_are_no_reason_to_read_everything_anew(
     before = (await store.js.stream_info(STREAM)).state
     for _ in range(20):
         assert await listed(gateway) == set(runs[3:5])
-    assert "reading it anew" not in caplog.text
+    assert "vanished from the bucket" not in caplog.text
     assert before.messages == 6
 
 
-async def test_an_index_that_waits_for_what_never_comes_begins_anew(
+async def test_an_index_that_never_catches_up_is_rebuilt(
     start_gateway: Any, nats_server: NatsServer, store: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The end of what there was is purged before it is told: the watch cannot know."""
-    tell = bucket_watch.BucketWatch._tell
+    """The last records may be purged before the watch delivers them."""
+    tell = bucket_watch.BucketWatch._deliver
     skipped: list[object] = []
 
-    def without_the_end(self: bucket_watch.BucketWatch, message: Any) -> None:
+    def without_the_last(self: bucket_watch.BucketWatch, message: Any) -> None:
         if message.metadata.num_pending == 0 and not skipped:
             skipped.append(message)
             return
@@ -86,13 +86,13 @@ async def test_an_index_that_waits_for_what_never_comes_begins_anew(
     async with start_gateway(nats_server.url) as gateway:
         runs = await put(store, 3)
         await eventually(lambda: listed(gateway), set(runs))
-    monkeypatch.setattr(bucket_watch.BucketWatch, "_tell", without_the_end)
+    monkeypatch.setattr(bucket_watch.BucketWatch, "_deliver", without_the_last)
     async with start_gateway(nats_server.url) as gateway:
         await eventually(lambda: listed(gateway), set(runs))
     assert skipped
 
 
-async def test_without_its_bucket_a_list_is_unavailable_and_shows_no_ghosts(
+async def test_lists_are_unavailable_without_the_bucket_and_empty_after_its_recreation(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     await eventually(lambda: listed(gateway), set(await put(store, 3)))
@@ -103,10 +103,10 @@ async def test_without_its_bucket_a_list_is_unavailable_and_shows_no_ghosts(
     await eventually(lambda: listed(gateway), set())
 
 
-async def test_the_last_changes_may_have_left_nothing_behind(
+async def test_a_bucket_whose_last_markers_have_expired_is_caught_up_with(
     start_gateway: Any, nats_server: NatsServer, store: Any
 ) -> None:
-    """Marks of deleted runs expire: then a bucket has come further than all that is left in it."""
+    """Without the markers, the bucket's last sequence is above that of its last message."""
     async with start_gateway(nats_server.url) as gateway:
         runs = await put(store, 2)
         await eventually(lambda: listed(gateway), set(runs))
