@@ -207,9 +207,9 @@ def test_a_key_issued_with_another_pepper_is_logged(
     feed.put(record_of())
     assert caplog.records == []
     feed.put(theirs)
-    (said,) = caplog.records
-    assert "another PYOCO_AUTH_PEPPER" in said.getMessage()
-    assert getattr(said, "key_id", None) == theirs.key_id
+    (warning,) = caplog.records
+    assert "another PYOCO_AUTH_PEPPER" in warning.getMessage()
+    assert getattr(warning, "key_id", None) == theirs.key_id
 
 
 # --- on a real broker

@@ -49,13 +49,13 @@ async def test_a_submission_without_publish_permission_gets_503_at_once_and_stor
     assert details["broker"]["trouble"] == (
         "the broker does not permit publishing on pyoco.work.cpu to limited"
     )
-    [said] = [
+    [denial] = [
         record.__dict__
         for record in caplog.records
         if record.getMessage() == "broker does not permit this to us"
     ]
-    assert (said["subject"], said["user"]) == ("pyoco.work.cpu", "limited")
-    assert said["levelno"] == logging.ERROR
+    assert (denial["subject"], denial["user"]) == ("pyoco.work.cpu", "limited")
+    assert denial["levelno"] == logging.ERROR
 
 
 async def test_a_wrong_broker_password_is_shown_to_the_operator_only(
@@ -67,7 +67,7 @@ async def test_a_wrong_broker_password_is_shown_to_the_operator_only(
         return str((await http.get("/health?verbose=1")).json()["broker"]["trouble"])
 
     async with start_gateway(no_jobs.url, wait=False, **login) as http:
-        await eventually(lambda: trouble(http), lambda said: "refused the credentials" in said)
+        await eventually(lambda: trouble(http), lambda text: "refused the credentials" in text)
         answer = await http.post("/runs", json={"flow_name": "hello"})
     assert answer.status_code == httpx.codes.SERVICE_UNAVAILABLE
     assert answer.json()["err_id"] == "ERR-PYOCO-0142"

@@ -15,7 +15,7 @@ from pyoco_gateway.commands.server import run, up
 from pyoco_testkit.documents import tables_in
 from pyoco_testkit.environment import clean_environment
 
-EVERYWHERE = "0.0.0.0"  # noqa: S104 - to see it refused
+ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - to see it refused
 
 
 @pytest.fixture(autouse=True)
@@ -49,10 +49,10 @@ def busy_port() -> Iterator[int]:
         (["up", "--with-nats", "--nats-url", "nats://x:1"], "--nats-url cannot be combined"),
         (["up", "--nats-port", "4223"], "need --with-nats"),
         (["up", "--data-dir", "d"], "need --with-nats"),
-        (["up", "--host", EVERYWHERE], "can be reached from other machines"),
+        (["up", "--host", ALL_ADDRESSES], "can be reached from other machines"),
         (["up", "--host", "::"], "can be reached from other machines"),
         (["up", "--host", "no such host"], "is not an address of this machine"),
-        (["dev", "--host", EVERYWHERE], "can be reached from other machines"),
+        (["dev", "--host", ALL_ADDRESSES], "can be reached from other machines"),
         (["dev", "--concurrency", "0"], "0 is not in the range"),
         (["dev", "--nats-url", "nats://x:1"], "No such option"),
     ],
@@ -62,9 +62,9 @@ def test_a_wrong_argument_exits_with_1_and_an_example(
 ) -> None:
     assert run(arguments) == 1
 
-    said = capsys.readouterr()
-    assert said.out == ""
-    first, example, *_ = said.err.splitlines()
+    output = capsys.readouterr()
+    assert output.out == ""
+    first, example, *_ = output.err.splitlines()
     assert what in first
     assert "ERR-PYOCO-0018" in first
     command = arguments[0] if arguments[:1] in (["up"], ["dev"]) else "up"
@@ -93,10 +93,10 @@ def test_an_invalid_setting_exits_with_1_and_names_the_variable(
 
     assert run(["up", "--port", "0"]) == 1
 
-    said = capsys.readouterr().err
-    assert f"{variable}:" in said
-    assert f"example: {variable}=" in said
-    assert "ERR-PYOCO-0108" in said
+    output = capsys.readouterr().err
+    assert f"{variable}:" in output
+    assert f"example: {variable}=" in output
+    assert "ERR-PYOCO-0108" in output
 
 
 def test_an_invalid_setting_in_the_env_file_is_named_too(
@@ -130,11 +130,11 @@ def test_authentication_with_a_missing_or_weak_pepper_is_refused_at_start(
 
     assert run(["up", "--port", "0"]) == 1
 
-    said = capsys.readouterr()
-    assert f"PYOCO_AUTH_PEPPER: {reason}" in said.err
-    assert "example: PYOCO_AUTH_PEPPER=$(openssl rand -hex 32)" in said.err
-    assert "ERR-PYOCO-0108" in said.err
-    assert pepper is None or pepper not in said.out + said.err
+    output = capsys.readouterr()
+    assert f"PYOCO_AUTH_PEPPER: {reason}" in output.err
+    assert "example: PYOCO_AUTH_PEPPER=$(openssl rand -hex 32)" in output.err
+    assert "ERR-PYOCO-0108" in output.err
+    assert pepper is None or pepper not in output.out + output.err
 
 
 @pytest.mark.parametrize("command", ["up", "dev"])
@@ -143,9 +143,9 @@ def test_a_busy_http_port_is_named_with_its_option(
 ) -> None:
     assert run([command, "--port", str(busy_port)]) == 1
 
-    said = capsys.readouterr().err
-    assert f"port {busy_port} is in use" in said
-    assert "with --port," in said
+    output = capsys.readouterr().err
+    assert f"port {busy_port} is in use" in output
+    assert "with --port," in output
 
 
 @pytest.mark.parametrize("arguments", [["up", "--with-nats"], ["dev"]])
@@ -154,9 +154,9 @@ def test_a_busy_nats_port_is_named_with_its_option(
 ) -> None:
     assert run([*arguments, "--port", "0", "--nats-port", str(busy_port)]) == 1
 
-    said = capsys.readouterr().err
-    assert f"port {busy_port} is in use" in said
-    assert "with --nats-port," in said
+    output = capsys.readouterr().err
+    assert f"port {busy_port} is in use" in output
+    assert "with --nats-port," in output
 
 
 def test_help_and_version_exit_with_0(capsys: pytest.CaptureFixture[str]) -> None:

@@ -340,9 +340,9 @@ async def test_a_busy_port_is_detected_before_the_bootstrap_starts(
 
 
 async def test_a_reachable_address_needs_insecure_and_prints_a_warning(tmp_path: Path) -> None:
-    everywhere = "0.0.0.0"  # noqa: S104 - to see the warning
+    all_addresses = "0.0.0.0"  # noqa: S104 - to see the warning
     nats_url = f"nats://127.0.0.1:{free_port()}"
-    arguments = ("--host", everywhere, "--insecure", "--nats-url", nats_url)
+    arguments = ("--host", all_addresses, "--insecure", "--nats-url", nats_url)
     async with server(tmp_path, *arguments) as (started, http):
         port = http.base_url.port
         async with httpx.AsyncClient(trust_env=False) as caller:

@@ -94,7 +94,7 @@ async def test_the_application_sees_the_address_of_the_client() -> None:
         ({"PYOCO_TRUSTED_PROXIES": "192.0.2.1"}, [200, 429, 429, 429]),
         ({"PYOCO_TRUSTED_PROXIES": "192.0.2.1, 127.0.0.0/8"}, [200, 200, 429, 429]),
     ],
-    ids=["nobody", "somebody else", "this one"],
+    ids=["no proxy", "another proxy", "this proxy"],
 )
 async def test_rate_limits_count_by_the_forwarded_address(
     start_gateway: Any, nats_server: NatsServer, trusted: dict[str, str], statuses: list[int]
@@ -123,10 +123,10 @@ async def client_seen(peer: str, headers: list[tuple[bytes, bytes]]) -> Any:
         seen.append(scope["client"])
 
     async def receive() -> Any:
-        raise AssertionError("nobody reads")
+        raise AssertionError("receive was called")
 
     async def send(message: Any) -> None:
-        raise AssertionError("nobody answers")
+        raise AssertionError("send was called")
 
     scope = {"type": "http", "client": (peer, 4711), "headers": headers}
     await ForwardedFor(app, TRUSTED)(scope, receive, send)

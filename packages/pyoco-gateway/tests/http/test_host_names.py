@@ -71,7 +71,7 @@ def test_local_and_allowed_names_are_accepted(host: str) -> None:
         "2130706433",
         "0x7f.1",
         "128.0.0.1",
-        "0.0.0.0",  # noqa: S104 - a name that somebody may use
+        "0.0.0.0",  # noqa: S104 - a host name, not a bind address
         "::",
         "::2",
         "192.0.2.8",

@@ -24,14 +24,14 @@ JSON = {"Content-Type": "application/json"}
 def is_safe(answer: httpx.Response | Answer) -> bool:
     """Return whether each header occurs once and the policy allows no inline scripts."""
     policy = answer.headers["content-security-policy"]
-    said = {name: answer.headers.get_list(name) for name in NAMES}
+    found = {name: answer.headers.get_list(name) for name in NAMES}
     return (
         "server" not in answer.headers
-        and all(len(values) == 1 for values in said.values())
-        and said["x-content-type-options"] == ["nosniff"]
-        and said["referrer-policy"] == ["no-referrer"]
-        and said["x-frame-options"] == ["DENY"]
-        and said["cache-control"] == ["no-store"]
+        and all(len(values) == 1 for values in found.values())
+        and found["x-content-type-options"] == ["nosniff"]
+        and found["referrer-policy"] == ["no-referrer"]
+        and found["x-frame-options"] == ["DENY"]
+        and found["cache-control"] == ["no-store"]
         and "default-src 'self'" in policy
         and "frame-ancestors 'none'" in policy
         and not re.search(r"unsafe|\*|https?:|data:|blob:", policy)

@@ -91,7 +91,7 @@ async def test_a_cancellation_from_outside_is_not_answered_as_a_timeout() -> Non
     limit = TimeLimit(forever, request_sec=60, body_sec=60)
 
     with anyio.move_on_after(0.1) as scope:
-        await limit({"type": "http"}, nothing_comes, nobody_listens)
+        await limit({"type": "http"}, unused_receive, unused_send)
 
     assert scope.cancelled_caught
 
@@ -107,7 +107,7 @@ async def test_a_started_response_has_no_time_limit() -> None:
         await anyio.sleep(0.6)
         await send({"type": "http.response.body", "body": b"late"})
 
-    await TimeLimit(slow, request_sec=0.01, body_sec=0.01)({"type": "http"}, nothing_comes, send)
+    await TimeLimit(slow, request_sec=0.01, body_sec=0.01)({"type": "http"}, unused_receive, send)
 
     assert [message["type"] for message in sent] == ["http.response.start", "http.response.body"]
 
@@ -121,7 +121,7 @@ async def test_other_scopes_have_no_time_limit(kind: str) -> None:
         seen.append(scope["type"])
 
     limit = TimeLimit(app, request_sec=0.01, body_sec=0.01)
-    await limit({"type": kind}, nothing_comes, nobody_listens)
+    await limit({"type": kind}, unused_receive, unused_send)
 
     assert seen == [kind]
 
@@ -148,9 +148,9 @@ async def forever(scope: Scope, receive: Receive, send: Send) -> None:
     await anyio.sleep_forever()
 
 
-async def nothing_comes() -> Message:
-    raise AssertionError("nobody reads")
+async def unused_receive() -> Message:
+    raise AssertionError("receive was called")
 
 
-async def nobody_listens(message: Message) -> None:
-    raise AssertionError("nobody answers")
+async def unused_send(message: Message) -> None:
+    raise AssertionError("send was called")

@@ -66,11 +66,11 @@ WRONG_FORMS: list[tuple[bytes, str]] = [
 async def test_an_invalid_form_gets_an_error_that_names_the_fault(
     gateway: httpx.AsyncClient,
 ) -> None:
-    for body, said in WRONG_FORMS:
+    for body, fault in WRONG_FORMS:
         answer = await post(gateway, body)
         problem = answer.json()
         assert (answer.status_code, problem["err_id"]) == (422, "ERR-PYOCO-0002"), body[:200]
-        assert said in problem["detail"]
+        assert fault in problem["detail"]
         assert problem["problems"]
 
 

@@ -96,7 +96,7 @@ class LimitedConnection(HttpToolsProtocol):
 
     config: LimitedConfig
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as there
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in Uvicorn
         """Wait for the first request; at the connection limit, close idle connections."""
         super().connection_made(transport)
         self._reading = _NOTHING

@@ -28,18 +28,20 @@ class RequestIds:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on with its id; add the id to the response."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        request_id = _sent_with(scope) or b"%032x" % _random.getrandbits(128)
-        scope[_SCOPE_KEY] = request_id.decode()
+        if scope["type"] == "http":
+            request_id = _sent_with(scope) or b"%032x" % _random.getrandbits(128)
+            scope[_SCOPE_KEY] = request_id.decode()
+            send = _adding_header(send, request_id)
+        await self._app(scope, receive, send)
 
-        async def send_with_id(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), (_HEADER, request_id)]
-            await send(message)
 
-        await self._app(scope, receive, send_with_id)
+def _adding_header(send: Send, request_id: bytes) -> Send:
+    async def send_with_id(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message.get("headers", ()), (_HEADER, request_id)]
+        await send(message)
+
+    return send_with_id
 
 
 def _sent_with(scope: Scope) -> bytes | None:

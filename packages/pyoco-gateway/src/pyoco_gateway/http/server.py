@@ -60,7 +60,7 @@ class _Protocol(LimitedConnection):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         connection = StreamConnection(self.config.closing, self.transport.abort, self._is_clear)
-        self.scope["extensions"] = {EXTENSION: connection}  # type: ignore[dict-item] # of our own
+        self.scope["extensions"] = {EXTENSION: connection}  # type: ignore[dict-item] # own extension
 
     def _is_clear(self) -> bool:
         return not self.flow.write_paused

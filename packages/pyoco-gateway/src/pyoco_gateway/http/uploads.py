@@ -23,7 +23,7 @@ from pyoco_protocol.problems import (
 MULTIPART: Final = "multipart/form-data"
 
 # The parser's own log lines are dropped: the error response is logged.
-_SILENT: Final = logging.Logger("multipart", level=logging.CRITICAL + 1)  # noqa: LOG001 - on no tree
+_SILENT: Final = logging.Logger("multipart", level=logging.CRITICAL + 1)  # noqa: LOG001 - not in the logger hierarchy
 
 _MAX_HEADERS: Final = 8
 _MAX_HEADER_BYTES: Final = 4096

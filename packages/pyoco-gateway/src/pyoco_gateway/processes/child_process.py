@@ -44,7 +44,7 @@ class ChildProcess:
         return " / ".join(self.written().strip().splitlines()[-_SHOWN_LINES:])
 
     async def _stop(self, grace_sec: float) -> None:
-        assert self._process.stdin is not None  # noqa: S101 - it was started with a pipe
+        assert self._process.stdin is not None  # noqa: S101 - started with a pipe
         with anyio.CancelScope(shield=True):
             await self._process.stdin.aclose()
             with anyio.move_on_after(grace_sec + _WATCHDOG_MARGIN_SEC):

@@ -75,7 +75,7 @@ async def test_a_redriven_run_keeps_its_tenant_without_authentication(
     gateway: Any, store: Any
 ) -> None:
     """Turning authentication off and on must not move runs to another tenant."""
-    tenant = Tenant("acme", None, gateway, store)  # type: ignore[arg-type] # it needs no key
+    tenant = Tenant("acme", None, gateway, store)  # type: ignore[arg-type] # no key needed
     seq, _ = await failed(tenant)
 
     answer = await gateway.post(f"/dlq/{seq}/redrive")

@@ -152,11 +152,11 @@ async def test_an_own_dead_letter_does_not_reveal_another_tenants_run(pair: Pair
 
     answers = [await ask(pair.globex, path, str(seq), PLAIN) for seq in seqs]
 
-    told = [
+    responses = [
         shown(answer, run_id, f"entry {seq}:", f'"seq":{seq}')
         for answer, run_id, seq in zip(answers, (theirs, gone), seqs, strict=True)
     ]
-    assert told[0] == told[1]
+    assert responses[0] == responses[1]
     assert answers[0].status_code == 409
     assert (await pair.store.runs(), await pair.store.jobs()) == before
 

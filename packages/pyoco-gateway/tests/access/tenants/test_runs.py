@@ -16,13 +16,13 @@ async def test_a_run_carries_the_tenant_and_the_key_it_was_submitted_with(pair: 
 
     record = (await pair.store.runs())[run_id]
     (job,) = await pair.store.jobs()
-    said = ("acme", pair.acme.key.record.key_id)
-    assert (record["tenant_id"], record["api_key_id"]) == said
+    expected = ("acme", pair.acme.key.record.key_id)
+    assert (record["tenant_id"], record["api_key_id"]) == expected
     assert job.body["tenant_id"] == "acme"
     # The worker that gets the job uses these fields to claim the run.
-    assert (job.body["record"]["tenant_id"], job.body["record"]["api_key_id"]) == said
+    assert (job.body["record"]["tenant_id"], job.body["record"]["api_key_id"]) == expected
     run = await pair.acme.get(f"/runs/{run_id}")
-    assert (run["tenant_id"], run["api_key_id"]) == said
+    assert (run["tenant_id"], run["api_key_id"]) == expected
 
 
 async def test_without_authentication_records_have_no_tenant(
@@ -103,8 +103,8 @@ async def test_a_cancel_is_recorded_with_the_callers_key(pair: Pair) -> None:
 
     answer = await pair.acme.http.post(f"/runs/{run_id}/cancel", json=body, headers=headers)
 
-    said = answer.json()["cancel_requested_by"], answer.json()["cancel_reason"]
-    assert said == (pair.acme.key.record.key_id, "wrong day")
+    expected = answer.json()["cancel_requested_by"], answer.json()["cancel_reason"]
+    assert expected == (pair.acme.key.record.key_id, "wrong day")
 
 
 async def test_idempotency_keys_are_separate_for_each_tenant(pair: Pair) -> None:

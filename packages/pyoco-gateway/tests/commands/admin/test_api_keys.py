@@ -80,9 +80,9 @@ async def test_only_the_key_is_on_stdout_and_it_matches_the_record(
         [*COMMAND, "create", "--tenant", "acme", "--name", "夜間 batch", "--expires", "30d"],
         env=clean_environment({"PYOCO_LOAD_DOTENV": "1", "PYOCO_ENV_FILE": str(file)}),
     )
-    key, said = parts_of(done.stdout.decode()), done.stderr.decode()
-    for told in (key.key_id, "acme", "runs:read, runs:write", "cannot be shown again"):
-        assert told in said
+    key, output = parts_of(done.stdout.decode()), done.stderr.decode()
+    for text in (key.key_id, "acme", "runs:read, runs:write", "cannot be shown again"):
+        assert text in output
     (record,) = await stored_in(broker, "acme_keys")
     assert Pepper(SecretStr(PEPPER)).matches(record, key.secret)
     assert (record.tenant_id, record.name) == ("acme", "夜間 batch")
@@ -243,9 +243,9 @@ def test_a_wrong_argument_exits_with_1_and_an_example(
     arguments: list[str], what: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(arguments) == 1
-    said = capsys.readouterr()
-    assert said.out == ""
-    first, example, *_ = said.err.splitlines()
+    output = capsys.readouterr()
+    assert output.out == ""
+    first, example, *_ = output.err.splitlines()
     assert first.startswith(f"pyoco-server-admin: {what}")
     assert "[ERR-PYOCO-0018]" in first
     command = arguments[1] if arguments[1:] else "create"
@@ -262,8 +262,8 @@ def test_a_whole_key_instead_of_a_key_id_is_refused_and_not_printed(
     secret = 43 * "s"
     given = [each.format(key=f"pyoco_{KEY_ID}_{secret}") for each in arguments]
     assert run(["api-key", "revoke", *given]) == 1
-    said = capsys.readouterr()
-    assert secret not in said.out + said.err
+    output = capsys.readouterr()
+    assert secret not in output.out + output.err
 
 
 @pytest.mark.parametrize("arguments", [["create", "--tenant", "a"], ["rotate", "--key-id", KEY_ID]])
@@ -278,10 +278,10 @@ def test_no_key_is_created_with_a_missing_or_weak_pepper(
     if pepper is not None:
         monkeypatch.setenv("PYOCO_AUTH_PEPPER", pepper)
     assert run(["api-key", *arguments]) == 1
-    said = capsys.readouterr().err
-    assert "PYOCO_AUTH_PEPPER: is " in said
-    assert "openssl rand -hex 32" in said
-    assert pepper is None or pepper not in said
+    output = capsys.readouterr().err
+    assert "PYOCO_AUTH_PEPPER: is " in output
+    assert "openssl rand -hex 32" in output
+    assert pepper is None or pepper not in output
 
 
 def test_no_secret_can_be_given_as_an_argument() -> None:
@@ -300,8 +300,8 @@ def test_no_secret_can_be_given_as_an_argument() -> None:
 def test_every_command_and_option_has_a_help_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--help"]) == 0
     top = capsys.readouterr().out
-    for told in ("api-key", "PYOCO_NATS_URL", "130"):
-        assert told in top
+    for text in ("api-key", "PYOCO_NATS_URL", "130"):
+        assert text in top
     assert run(["api-key", "-h"]) == 0
     group = capsys.readouterr().out
     for command in COMMANDS:

@@ -19,7 +19,7 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "nats-config": "pyoco-server-admin nats-config --worker-tag cpu --worker-tag gpu",
 }
 _PASSWORD_BYTES: Final = 32
-_ANY_HOST: Final = frozenset({"0.0.0.0", "::", "[::]", ""})  # noqa: S104 - to tell, not to bind
+_ANY_HOST: Final = frozenset({"0.0.0.0", "::", "[::]", ""})  # noqa: S104 - compared, not bound
 _FILE: Final = click.Path(path_type=Path, dir_okay=False, exists=True)
 
 

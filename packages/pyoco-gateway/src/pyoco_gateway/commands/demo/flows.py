@@ -29,7 +29,7 @@ def greet(choose_name: str) -> str:
 
 def count_letters(greet: str) -> dict[str, Any]:
     """Return the greeting and its length."""
-    print(greet)  # noqa: T201 - what a task prints is kept with its run
+    print(greet)  # noqa: T201 - stored as output of the run
     return {"greeting": greet, "letters": len(greet)}
 
 
@@ -51,7 +51,7 @@ def count_down(ctx: Any, prepare: float) -> dict[str, float]:
     while (left := end - time.monotonic()) > 0 and not ctx.is_cancelled:
         if round(left) != shown:
             shown = round(left)
-            print(f"{shown} s to go")  # noqa: T201 - what a task prints is kept with its run
+            print(f"{shown} s to go")  # noqa: T201 - stored as output of the run
         time.sleep(min(left, _TICK_SEC))
     return {"seconds": prepare, "left": round(max(end - time.monotonic(), 0.0), 1)}
 
