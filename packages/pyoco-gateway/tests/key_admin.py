@@ -1,4 +1,4 @@
-"""Keys for tests, and gateways that ask for them."""
+"""API keys for tests, and gateways with authentication."""
 
 import time
 from collections.abc import AsyncGenerator
@@ -22,7 +22,7 @@ RUNS: Final = frozenset({KeyScope.RUNS_READ, KeyScope.RUNS_WRITE})
 
 
 class HeldKey:
-    """A key, as who holds it and who keeps the bucket see it."""
+    """A key with its stored record."""
 
     def __init__(self, record: ApiKeyRecord, key: str) -> None:
         self.record = record
@@ -30,12 +30,12 @@ class HeldKey:
 
     @property
     def headers(self) -> dict[str, str]:
-        """What a request with this key carries."""
+        """Headers of a request with this key."""
         return {"X-API-Key": self.key}
 
 
 class KeyAdmin:
-    """Writes keys into the bucket, with nothing of the gateway's own but the form of a record."""
+    """Writes key records directly into the bucket."""
 
     def __init__(self, store: "Store") -> None:
         self._store = store
@@ -46,7 +46,7 @@ class KeyAdmin:
         tenant: str = "acme",
         expires_at: float | None = None,
     ) -> HeldKey:
-        """Return a new key with these scopes; with those of a plain key where none is named."""
+        """Return a new key with these scopes, by default those for reading and writing runs."""
         record, key = issue_key(
             Pepper(SecretStr(PEPPER)),
             tenant_id=tenant,
@@ -58,23 +58,23 @@ class KeyAdmin:
         return HeldKey(record, key)
 
     async def put(self, record: ApiKeyRecord) -> None:
-        """Write a record as it is."""
+        """Write a record."""
         await self._write(record.key_id, record.to_bytes())
 
     async def change(self, held: HeldKey, **changes: Any) -> None:
-        """Write a key anew with these fields."""
+        """Rewrite the record of a key with changed fields."""
         await self.put(held.record.model_copy(update=changes))
 
     async def revoke(self, held: HeldKey) -> None:
-        """Withdraw a key."""
+        """Revoke a key."""
         await self.change(held, revoked_at=time.time())
 
     async def delete(self, held: HeldKey) -> None:
-        """Remove a key without a trace."""
+        """Delete a key."""
         await self._write(held.record.key_id, b"", {"KV-Operation": "DEL"})
 
     async def _write(self, key_id: str, data: bytes, headers: dict[str, str] | None = None) -> None:
-        # Blind, as no part of the product writes: a test is alone with its bucket.
+        # Without compare-and-set: a test is the only writer of its bucket.
         await self._store.js.publish(f"$KV.pyoco_auth.{key_id}", data, headers=headers)
 
 
@@ -85,17 +85,17 @@ Keyed = tuple[httpx.AsyncClient, KeyAdmin]
 async def keyed_gateway_at(
     start_gateway: "StartGateway", nats_url: str, store: "Store", **environ: str
 ) -> AsyncGenerator[Keyed]:
-    """A gateway that asks for keys and has read those there are, and the desk that issues them."""
-    desk = KeyAdmin(store)
+    """Yield a gateway that has read its keys, and a writer of keys."""
+    key_admin = KeyAdmin(store)
     async with start_gateway(nats_url, wait=False, **KEYED, **environ) as http:
         await has_key_bucket(store)
-        first = await desk.issue()
+        first = await key_admin.issue()
         await knows(http, first)
-        yield http, desk
+        yield http, key_admin
 
 
 async def knows(http: httpx.AsyncClient, held: HeldKey) -> None:
-    """Return when the gateway lets a key in and can use the broker."""
+    """Wait until the gateway accepts a key and is connected to the broker."""
     path = f"/runs/{new_run_id()}"
     await status_becomes(http, path, held, httpx.codes.NOT_FOUND)
 
@@ -103,7 +103,7 @@ async def knows(http: httpx.AsyncClient, held: HeldKey) -> None:
 async def status_becomes(
     http: httpx.AsyncClient, path: str, held: HeldKey, status: int, timeout: float = 10.0
 ) -> None:
-    """Return when a request with the key is answered so."""
+    """Wait until a request with the key is answered with `status`."""
 
     async def answered() -> int:
         return (await http.get(path, headers=held.headers)).status_code
@@ -112,7 +112,7 @@ async def status_becomes(
 
 
 async def has_key_bucket(store: "Store") -> None:
-    """Return when there is a bucket to put keys into."""
+    """Wait until the bucket of keys exists."""
 
     async def streams() -> list[str | None]:
         return [info.config.name for info in await store.js.streams_info()]

@@ -1,4 +1,4 @@
-"""Requests as bytes, for those that no client library would send."""
+"""Raw HTTP requests that a client library would not send."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -15,7 +15,7 @@ PATIENCE_SEC = 10.0
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back."""
+    """A parsed response."""
 
     status: int
     headers: httpx.Headers
@@ -23,19 +23,19 @@ class Answer:
 
     @property
     def err_id(self) -> Any:
-        """The id of the failure."""
+        """The error id in the body."""
         return json.loads(self.body)["err_id"]
 
 
 @asynccontextmanager
 async def connection(gateway: httpx.AsyncClient) -> AsyncGenerator[SocketStream]:
-    """A connection to the gateway that nothing has been sent on."""
+    """Open a connection to the gateway."""
     async with await anyio.connect_tcp("127.0.0.1", gateway.base_url.port or 0) as stream:
         yield stream
 
 
 async def raw(gateway: httpx.AsyncClient, *parts: bytes) -> Answer:
-    """Send bytes; return the answer. The request has to ask for the end of the connection."""
+    """Send bytes; return the response. The request must close the connection."""
     async with connection(gateway) as stream:
         for part in parts:
             try:
@@ -46,7 +46,7 @@ async def raw(gateway: httpx.AsyncClient, *parts: bytes) -> Answer:
 
 
 async def rest_of(stream: SocketStream) -> bytes:
-    """Return what comes until the other side ends the connection."""
+    """Return all bytes until the server closes the connection."""
     received = b""
     with anyio.fail_after(PATIENCE_SEC):
         try:
@@ -57,7 +57,7 @@ async def rest_of(stream: SocketStream) -> bytes:
 
 
 def answer_in(received: bytes) -> Answer:
-    """Return the answer in what was received."""
+    """Parse a response."""
     head, _, body = received.partition(b"\r\n\r\n")
     first, *lines = head.decode("latin-1").split("\r\n")
     parts = [line.partition(": ") for line in lines]

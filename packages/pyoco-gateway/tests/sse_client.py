@@ -1,4 +1,4 @@
-"""A client of event streams for tests: reads frames as they come, or does not read at all."""
+"""A client of event streams for tests, and one that does not read."""
 
 import json
 import socket
@@ -11,13 +11,13 @@ from urllib.parse import urlsplit
 import anyio
 import httpx
 
-# A local machine under load; whoever waits longer waits in vain.
+# Enough for a loaded machine.
 PATIENCE = 10.0
 
 
 @dataclass(frozen=True)
 class Event:
-    """One block of a stream."""
+    """One event of a stream."""
 
     name: str
     id: str | None
@@ -26,17 +26,17 @@ class Event:
 
     @property
     def status(self) -> str:
-        """The status of the run that it shows."""
+        """Status of the run in the snapshot."""
         return str(self.data["snapshot"]["status"])
 
     @property
     def revision(self) -> int:
-        """Its id, as a number."""
+        """The event id as a number."""
         return int(self.id or "")
 
 
 def parsed(block: str) -> Event:
-    """Return the event in a block."""
+    """Parse one event."""
     fields: dict[str, str] = {}
     for line in block.split("\n"):
         name, _, value = line.partition(": ")
@@ -52,7 +52,7 @@ def parsed(block: str) -> Event:
 
 
 class Stream:
-    """An answer that goes on."""
+    """An open stream."""
 
     def __init__(self, response: httpx.Response) -> None:
         self.response = response
@@ -68,7 +68,7 @@ class Stream:
         assert not text, "the stream broke off within an event"
 
     async def next(self, *names: str) -> Event:
-        """Return the next event, or the next that has one of these names."""
+        """Return the next event, or the next with one of these names."""
         with anyio.fail_after(PATIENCE):
             async for block in self._blocks:
                 event = parsed(block)
@@ -77,7 +77,7 @@ class Stream:
         raise AssertionError(f"the stream ended without {names or 'an event'}")
 
     async def rest(self) -> list[Event]:
-        """Return all that comes until the stream ends, but for heartbeats."""
+        """Return all events until the stream ends, without heartbeats."""
         with anyio.fail_after(PATIENCE):
             events = [parsed(block) async for block in self._blocks]
         return [event for event in events if event.name != "heartbeat"]
@@ -87,7 +87,7 @@ class Stream:
 async def watching(
     http: httpx.AsyncClient, path: str, *, last: str | int | None = None, **query: Any
 ) -> AsyncGenerator[Stream]:
-    """A stream that is open; `last` is the id of the last event that was seen."""
+    """Open a stream; `last` is sent as `Last-Event-ID`."""
     headers = {} if last is None else {"Last-Event-ID": str(last)}
     async with http.stream("GET", path, params=query, headers=headers) as response:
         yield Stream(response)
@@ -96,13 +96,13 @@ async def watching(
 async def answer_to(
     http: httpx.AsyncClient, path: str, *, last: str | int | None = None, **query: Any
 ) -> httpx.Response:
-    """Return an answer that is no stream."""
+    """Return a response that is not a stream."""
     headers = {} if last is None else {"Last-Event-ID": str(last)}
     return await http.get(path, params=query, headers=headers)
 
 
 def stalled_reader(base_url: str, path: str, **headers: str) -> socket.socket:
-    """Return a connection that has asked for a stream, and takes next to nothing of it."""
+    """Return a connection that requests a stream and does not read it."""
     address = urlsplit(base_url)
     reader = socket.socket()
     reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

@@ -1,4 +1,4 @@
-"""Two companies at one gateway, and what each has there."""
+"""Two tenants at one gateway, with their keys and runs."""
 
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -16,17 +16,17 @@ from pyoco_testkit.builders import NOW, snapshot_json
 if TYPE_CHECKING:
     from conftest import StartGateway, Store
 
-# What tells two requests apart that are the same.
+# Headers that differ between equal requests.
 _OF_EACH_REQUEST = {"date", "x-request-id"}
-# Runs without a worker are left as a test puts them.
-_PATIENT = {"PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "60"}
-# What a request may lead to; all else the gateway does by itself.
+# The reaper does not act on runs without a worker during a test.
+_SLOW_REAPER = {"PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "60"}
+# Subjects that requests cause; background tasks of the gateway use others.
 _OF_REQUESTS = ("$JS.API.STREAM.MSG.", "$JS.API.DIRECT.", "$KV.", "pyoco.")
 
 
 @dataclass(frozen=True)
 class Tenant:
-    """One of them: its key, and a client that sends it."""
+    """A tenant: its key, and a client that sends it."""
 
     name: str
     key: HeldKey
@@ -34,24 +34,29 @@ class Tenant:
     store: "Store"
 
     async def put_run(self, **fields: Any) -> str:
-        """Store the record of a run of this tenant, and return its id."""
+        """Store the record of a run of this tenant; return its id."""
         run = snapshot_json(**{"tenant_id": self.name, **fields})
         await self.put_record(run["run_id"], json.dumps(run).encode())
         return str(run["run_id"])
 
     async def put_record(self, run_id: str, value: bytes) -> None:
-        """Store whatever stands for a run."""
+        """Store any bytes as the record of a run."""
         await self.store.js.publish(f"$KV.pyoco_runs.{run_id}", value)
 
     async def put_letter(self, run_id: str | None = None, **fields: Any) -> int:
-        """Store a dead letter of this tenant, and return its sequence."""
-        said = {"timestamp": NOW, "reason": "execution_error", "run_id": run_id, "tag": "default"}
-        letter = {**said, "tenant_id": self.name, **fields}
+        """Store a dead letter of this tenant; return its sequence number."""
+        defaults = {
+            "timestamp": NOW,
+            "reason": "execution_error",
+            "run_id": run_id,
+            "tag": "default",
+        }
+        letter = {**defaults, "tenant_id": self.name, **fields}
         data = json.dumps({name: value for name, value in letter.items() if value is not None})
         return int((await self.store.js.publish("pyoco.dlq.default", data.encode())).seq)
 
     async def submit(self, flow_name: str = "hello", key: str | None = None, **body: Any) -> str:
-        """Submit a run, and return its id."""
+        """Submit a run; return its id."""
         headers = {} if key is None else {"X-Idempotency-Key": key}
         answer = await self.http.post(
             "/runs", json={"flow_name": flow_name, **body}, headers=headers
@@ -60,13 +65,13 @@ class Tenant:
         return str(answer.json()["run_id"])
 
     async def get(self, path: str, **query: Any) -> Any:
-        """Return the body of an answer that must be a good one."""
+        """Return the body of a response, which must be 200."""
         answer = await self.http.get(path, params=query)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
     async def run_ids(self, **query: Any) -> set[str]:
-        """Return the runs that a list shows."""
+        """Return the ids in a list of runs."""
         found = await self.get("/runs", **query)
         items = found["items"] if isinstance(found, dict) else found
         return {item["run_id"] for item in items}
@@ -74,11 +79,11 @@ class Tenant:
 
 @dataclass(frozen=True)
 class Pair:
-    """Both, and where their keys come from."""
+    """Both tenants, and the writer of their keys."""
 
     acme: Tenant
     globex: Tenant
-    desk: KeyAdmin
+    key_admin: KeyAdmin
     store: "Store"
 
 
@@ -86,14 +91,14 @@ class Pair:
 async def pair_at(
     start_gateway: "StartGateway", nats_url: str, store: "Store"
 ) -> AsyncGenerator[Pair]:
-    """Two tenants at a gateway, each with a key that may do everything: for its own tenant."""
+    """Yield two tenants at a gateway, each with an `admin` key."""
     async with (
-        keyed_gateway_at(start_gateway, nats_url, store, **_PATIENT) as (http, desk),
+        keyed_gateway_at(start_gateway, nats_url, store, **_SLOW_REAPER) as (http, key_admin),
         AsyncExitStack() as clients,
     ):
         tenants = []
         for name in ("acme", "globex"):
-            key = await desk.issue(KeyScope.ADMIN, tenant=name)
+            key = await key_admin.issue(KeyScope.ADMIN, tenant=name)
             await knows(http, key)
             client = httpx.AsyncClient(
                 base_url=http.base_url, headers=key.headers, timeout=20, trust_env=False
@@ -101,12 +106,12 @@ async def pair_at(
             await clients.enter_async_context(client)
             tenants.append(Tenant(name, key, client, store))
         acme, globex = tenants
-        yield Pair(acme, globex, desk, store)
+        yield Pair(acme, globex, key_admin, store)
 
 
 @asynccontextmanager
 async def asked_of_broker(store: "Store") -> AsyncGenerator[Callable[[], Awaitable[list[str]]]]:
-    """What is read from and written to the broker; call what is given to have it and start anew."""
+    """Yield a function that returns the broker messages since its last call."""
     seen: list[str] = []
 
     async def note(message: Msg) -> None:
@@ -124,7 +129,7 @@ async def asked_of_broker(store: "Store") -> AsyncGenerator[Callable[[], Awaitab
 
 
 def shown(answer: httpx.Response, *ids: str) -> tuple[int, list[tuple[str, str]], bytes]:
-    """Return all of an answer but what differs between two that are the same: the ids asked for."""
+    """Return a response without the parts that differ between equal responses, such as `ids`."""
     headers = [
         (name, value)
         for name, value in answer.headers.multi_items()

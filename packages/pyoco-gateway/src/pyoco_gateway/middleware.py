@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp
 
 from pyoco_gateway.http.errors import CrashHandler
-from pyoco_gateway.http.forwarded import PeerAddresses
+from pyoco_gateway.http.forwarded import ForwardedFor
 from pyoco_gateway.http.host_names import AllowedHosts
 from pyoco_gateway.http.request_checks import RequestChecks
 from pyoco_gateway.http.request_ids import RequestIds
@@ -40,4 +40,4 @@ def hardened(
     )
     watched = HttpLatency(RequestIds(CrashHandler(timed)), registry)
     proxies = settings.http.proxy_networks
-    return PeerAddresses(watched, proxies) if proxies else watched
+    return ForwardedFor(watched, proxies) if proxies else watched

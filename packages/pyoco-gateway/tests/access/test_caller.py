@@ -1,4 +1,4 @@
-"""Who owns what, and what a key covers."""
+"""Ownership and scopes of callers."""
 
 import pytest
 
@@ -7,28 +7,28 @@ from pyoco_gateway.access.caller import UNRESTRICTED, Caller, KeyScope, caller_o
 ACME = Caller("acme", "k1", frozenset({KeyScope.RUNS_READ}))
 
 
-def test_a_tenant_owns_its_own_and_nothing_else() -> None:
+def test_a_tenant_owns_only_its_own_resources() -> None:
     assert ACME.owns("acme")
     assert not ACME.owns("other")
     assert not ACME.owns(None)
 
 
-def test_what_nobody_signed_is_the_default_tenants() -> None:
+def test_resources_without_a_tenant_belong_to_the_default_tenant() -> None:
     assert Caller("default", "k2", frozenset()).owns(None)
 
 
-def test_anybody_owns_everything() -> None:
+def test_an_unrestricted_caller_owns_everything() -> None:
     assert UNRESTRICTED.owns("acme")
     assert UNRESTRICTED.owns(None)
 
 
 @pytest.mark.parametrize("scope", KeyScope)
-def test_a_key_covers_its_scopes_and_admin_covers_all(scope: KeyScope) -> None:
+def test_a_key_has_its_scopes_and_admin_has_all(scope: KeyScope) -> None:
     assert ACME.may(scope) is (scope is KeyScope.RUNS_READ)
     assert Caller("acme", "k3", frozenset({KeyScope.ADMIN})).may(scope)
 
 
-def test_a_request_that_passed_no_gate_has_no_caller() -> None:
+def test_a_request_without_access_middleware_has_no_caller() -> None:
     scope: dict[str, object] = {}
     with pytest.raises(KeyError):
         caller_of(scope)

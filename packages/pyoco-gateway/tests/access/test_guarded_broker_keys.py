@@ -1,4 +1,4 @@
-"""Keys and their gateways work with the rights that `nats-config` gives, and no others."""
+"""API keys work with only the permissions that `nats-config` grants."""
 
 import time
 from pathlib import Path
@@ -19,7 +19,7 @@ KEYS = {"PYOCO_HTTP_AUTH_MODE": "api_key", "PYOCO_AUTH_PEPPER": "p" * 32}
 
 
 def gateway_login(directory: Path) -> tuple[Path, dict[str, str]]:
-    """Return a configuration, and the variables by which a gateway logs in."""
+    """Return a configuration and the login variables of the gateway."""
     config = directory / "nats-server.conf"
     arguments = ["--output", str(config), "--store-dir", str(directory / "store")]
     printed = CliRunner().invoke(nats_config, arguments, catch_exceptions=False).stdout
@@ -29,7 +29,7 @@ def gateway_login(directory: Path) -> tuple[Path, dict[str, str]]:
     return config, login
 
 
-async def test_keys_are_issued_followed_and_revoked(
+async def test_keys_are_issued_watched_and_revoked(
     tmp_path: Path, start_gateway: StartGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""Keys are created once and changed one after the other, whoever else is at it."""
+"""The key store: keys are created once, and concurrent changes are not lost."""
 
 import json
 from typing import Any
@@ -32,7 +32,7 @@ DAY = 86_400.0
 
 @pytest.fixture
 async def keys(broker: Broker) -> KeyStore:
-    """Give a store on a fresh broker."""
+    """Return a store on a new broker."""
     await Preparation(key_topology(TopologySettings()))(broker)
     return KeyStore(broker, Names())
 
@@ -59,13 +59,13 @@ async def all_stored(broker: Broker) -> dict[str, ApiKeyRecord]:
     return {each.key_id: each for each in ring.records()}
 
 
-async def test_an_issued_key_is_stored_as_it_was_returned(keys: KeyStore, broker: Broker) -> None:
+async def test_the_stored_record_equals_the_returned_one(keys: KeyStore, broker: Broker) -> None:
     issued = await issue(keys, expires_at=NOW + DAY)
     assert await all_stored(broker) == {issued.record.key_id: issued.record}
     assert issued.key not in repr(issued)
 
 
-async def test_a_key_id_that_is_taken_is_not_taken_again(
+async def test_an_existing_key_id_is_not_reused(
     keys: KeyStore, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = await issue(keys)
@@ -76,7 +76,7 @@ async def test_a_key_id_that_is_taken_is_not_taken_again(
     assert await all_stored(broker) == {each.record.key_id: each.record for each in (first, second)}
 
 
-async def test_a_revoked_key_stays_revoked_since_it_first_was(
+async def test_a_second_revocation_keeps_the_time_of_the_first(
     keys: KeyStore, broker: Broker
 ) -> None:
     key_id = (await issue(keys)).record.key_id
@@ -85,10 +85,8 @@ async def test_a_revoked_key_stays_revoked_since_it_first_was(
     assert (await stored(broker, key_id))["revoked_at"] == NOW + 1
 
 
-async def test_what_we_do_not_know_of_a_record_outlives_a_change_of_ours(
-    keys: KeyStore, broker: Broker
-) -> None:
-    """Or an older command would take from a key what a newer one gave it."""
+async def test_unknown_fields_of_a_record_survive_a_change(keys: KeyStore, broker: Broker) -> None:
+    """An older command must not remove fields that a newer one wrote."""
     key_id = (await issue(keys)).record.key_id
     bucket = Bucket(broker, Names().auth_bucket)
     found = await bucket.read(key_id)
@@ -103,7 +101,7 @@ async def test_what_we_do_not_know_of_a_record_outlives_a_change_of_ours(
     assert await stored(broker, key_id) == {**newer, "revoked_at": NOW}
 
 
-async def test_a_rotated_key_works_on_for_the_overlap_and_its_successor_from_now(
+async def test_a_rotated_key_is_valid_for_the_overlap_and_its_successor_at_once(
     keys: KeyStore, broker: Broker
 ) -> None:
     old = (await issue(keys)).record
@@ -119,7 +117,7 @@ async def test_a_rotated_key_works_on_for_the_overlap_and_its_successor_from_now
         assert tuple(found[key].is_valid_at(now) for key in (old.key_id, new.key_id)) == works
 
 
-async def test_a_rotation_prolongs_no_key_and_gives_the_new_one_as_long_a_life(
+async def test_a_rotation_extends_no_key_and_the_new_key_gets_the_same_lifetime(
     keys: KeyStore,
 ) -> None:
     old = (await issue(keys, expires_at=NOW + 30 * DAY)).record
@@ -134,7 +132,7 @@ async def test_a_rotation_prolongs_no_key_and_gives_the_new_one_as_long_a_life(
     assert chosen.record.expires_at == NOW + 1
 
 
-async def test_what_cannot_be_rotated_is_named_and_leaves_no_key_behind(
+async def test_a_refused_rotation_names_the_reason_and_stores_no_key(
     keys: KeyStore, broker: Broker
 ) -> None:
     revoked, rotated = [(await issue(keys)).record.key_id for _ in range(2)]
@@ -143,14 +141,18 @@ async def test_what_cannot_be_rotated_is_named_and_leaves_no_key_behind(
     before = await all_stored(broker)
     with pytest.raises(ApiKeyUnchangeableError, match=f"{revoked} is revoked"):
         await keys.rotate(PEPPER, revoked, now=NOW, overlap_sec=60)
-    with pytest.raises(ApiKeyUnchangeableError, match=f"{former.rotated_to} is in its place"):
+    with pytest.raises(
+        ApiKeyUnchangeableError, match=f"was already rotated to {former.rotated_to}"
+    ):
         await keys.rotate(PEPPER, rotated, now=NOW, overlap_sec=60)
     with pytest.raises(ApiKeyNotFoundError, match="no API key has the id aaaaaaaaaaaa"):
         await keys.rotate(PEPPER, "aaaaaaaaaaaa", now=NOW, overlap_sec=60)
     assert await all_stored(broker) == before
 
 
-async def test_a_damaged_record_is_named_not_overwritten(keys: KeyStore, broker: Broker) -> None:
+async def test_a_damaged_record_is_reported_and_not_overwritten(
+    keys: KeyStore, broker: Broker
+) -> None:
     bucket = Bucket(broker, Names().auth_bucket)
     for number, value in enumerate([b"", b"[]", b"\xff", (await issue(keys)).record.to_bytes()]):
         key_id = f"damaged{number}aaaa"
@@ -172,12 +174,12 @@ async def test_a_deleted_key_is_not_found(keys: KeyStore, broker: Broker) -> Non
         await keys.revoke(key_id, now=NOW)
 
 
-async def test_revocations_and_rotations_at_the_same_time_lose_nothing(
+async def test_concurrent_revocations_and_rotations_are_not_lost(
     keys: KeyStore, broker: Broker
 ) -> None:
-    """A revocation always holds; of the rotations one succeeds at most, and no other key opens."""
+    """The revocation always holds, and at most one rotation succeeds."""
     outcomes = set()
-    # The revocation falls before, between and after the steps of the rotations.
+    # The revocation happens before, between and after the steps of the rotations.
     for pause in [*(0.0003 * step for step in range(30)), 0.5]:
         key_id = (await issue(keys)).record.key_id
         before = set(await all_stored(broker))
@@ -194,7 +196,7 @@ async def test_revocations_and_rotations_at_the_same_time_lose_nothing(
 
 
 async def raced(keys: KeyStore, key_id: str, pause: float) -> tuple[list[str], list[str]]:
-    """Rotate a key twice and revoke it; return the keys in its place, and what was refused."""
+    """Rotate a key twice and revoke it; return its successors and the errors."""
     made: list[str] = []
     refused: list[str] = []
 
@@ -218,7 +220,7 @@ async def raced(keys: KeyStore, key_id: str, pause: float) -> tuple[list[str], l
     return made, refused
 
 
-async def test_who_gets_no_answer_is_told_which_key_may_be_there(
+async def test_an_unknown_outcome_names_the_key_that_may_be_stored(
     keys: KeyStore, broker_link: Any, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     link, address = broker_link
@@ -231,10 +233,10 @@ async def test_who_gets_no_answer_is_told_which_key_may_be_there(
             await issue(far)
         (key_id,) = await all_stored(broker)
         assert key_id in str(unknown.value)
-        # The new key is stored, and then the broker no longer answers.
+        # The new key is stored, then the broker stops answering.
         link.lose_answers = ()
         link.swallow, link.only_with = ("$KV.",), b"rotated_to"
-        with pytest.raises(BrokerUnavailableError, match="nobody has seen it") as cut:
+        with pytest.raises(BrokerUnavailableError, match="but was not shown") as cut:
             await far.rotate(PEPPER, key_id, now=NOW, overlap_sec=60)
         (successor,) = set(await all_stored(broker)) - {key_id}
         assert successor in str(cut.value)

@@ -1,4 +1,4 @@
-"""Streams and the keys they were opened with."""
+"""Streams end with the keys they were opened with."""
 
 import logging
 import time
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 RUN = "7d0c1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4"
 STREAMS = [f"/runs/{RUN}/watch", "/runs/watch", f"/runs/{RUN}/logs?follow=1"]
-# What the gateway promises, from the revocation to the end of the stream.
+# Documented limit from the revocation to the end of the stream.
 PROMISED_SEC = 2.0
 ACME: dict[str, Any] = {"tenant_id": "acme"}
 LARGE = {"text": "x" * 65_536}
@@ -29,14 +29,14 @@ LARGE = {"text": "x" * 65_536}
 
 @pytest.fixture(autouse=True)
 async def _run(store: "Store", keyed: Keyed) -> None:
-    """Have a run to watch, of the tenant that the keys belong to."""
+    """Return a run of the keys' tenant."""
     run = snapshot(run_id=RUN, status="RUNNING", **ACME)
     await store.js.publish(f"$KV.pyoco_runs.{RUN}", run.to_bytes())
 
 
 @asynccontextmanager
 async def opened(http: httpx.AsyncClient, path: str, held: HeldKey) -> AsyncGenerator[Stream]:
-    """A stream that has begun."""
+    """Open a stream and read its first event."""
     await knows(http, held)
     async with http.stream("GET", path, headers=held.headers) as response:
         assert response.status_code == httpx.codes.OK, await response.aread()
@@ -46,64 +46,64 @@ async def opened(http: httpx.AsyncClient, path: str, held: HeldKey) -> AsyncGene
 
 
 async def ended_for_the_key(stream: Stream, since: float) -> None:
-    """Read to the end of the stream: it comes in time and says why."""
+    """Check that the stream ends in time and names the reason."""
     with anyio.fail_after(10):
         last = (await stream.rest())[-1]
     assert time.monotonic() - since < PROMISED_SEC
     assert (last.name, last.data["reason"]) == ("goodbye", "api_key_invalid")
 
 
-async def _deleted(desk: KeyAdmin, held: HeldKey) -> None:
-    await desk.delete(held)
+async def _deleted(key_admin: KeyAdmin, held: HeldKey) -> None:
+    await key_admin.delete(held)
 
 
-async def _narrowed(desk: KeyAdmin, held: HeldKey) -> None:
-    await desk.change(held, scopes=frozenset())
+async def _narrowed(key_admin: KeyAdmin, held: HeldKey) -> None:
+    await key_admin.change(held, scopes=frozenset())
 
 
-async def _of_another_tenant(desk: KeyAdmin, held: HeldKey) -> None:
-    await desk.change(held, tenant_id="globex")
+async def _of_another_tenant(key_admin: KeyAdmin, held: HeldKey) -> None:
+    await key_admin.change(held, tenant_id="globex")
 
 
 @pytest.mark.parametrize("path", STREAMS)
 async def test_an_open_stream_ends_when_its_key_is_revoked(keyed: Keyed, path: str) -> None:
-    http, desk = keyed
-    held = await desk.issue()
+    http, key_admin = keyed
+    held = await key_admin.issue()
     async with opened(http, path, held) as stream:
         since = time.monotonic()
-        await desk.revoke(held)
+        await key_admin.revoke(held)
 
         await ended_for_the_key(stream, since)
 
 
 @pytest.mark.parametrize("change", [_deleted, _narrowed, _of_another_tenant])
-async def test_an_open_stream_ends_when_its_key_is_not_what_it_was(
+async def test_an_open_stream_ends_when_its_key_changes(
     keyed: Keyed, change: Callable[[KeyAdmin, HeldKey], Awaitable[None]]
 ) -> None:
-    http, desk = keyed
-    held = await desk.issue()
+    http, key_admin = keyed
+    held = await key_admin.issue()
     async with opened(http, STREAMS[0], held) as stream:
         since = time.monotonic()
-        await change(desk, held)
+        await change(key_admin, held)
 
         await ended_for_the_key(stream, since)
 
 
-async def test_streams_of_other_keys_and_of_the_same_key_named_anew_go_on(keyed: Keyed) -> None:
-    http, desk = keyed
-    gone, other = await desk.issue(), await desk.issue()
+async def test_streams_continue_when_another_key_or_only_the_name_changes(keyed: Keyed) -> None:
+    http, key_admin = keyed
+    gone, other = await key_admin.issue(), await key_admin.issue()
     async with opened(http, STREAMS[1], other) as stays, opened(http, STREAMS[1], gone) as stream:
         since = time.monotonic()
-        await desk.change(other, name="another name")
-        await desk.revoke(gone)
+        await key_admin.change(other, name="another name")
+        await key_admin.revoke(gone)
         await ended_for_the_key(stream, since)
 
         assert (await stays.next("heartbeat")).name == "heartbeat"
 
 
 async def test_an_open_stream_ends_when_its_key_expires(keyed: Keyed) -> None:
-    http, desk = keyed
-    held = await desk.issue(expires_at=time.time() + 2.0)
+    http, key_admin = keyed
+    held = await key_admin.issue(expires_at=time.time() + 2.0)
     async with opened(http, STREAMS[0], held) as stream:
         expires_in = (held.record.expires_at or 0) - time.time()
 
@@ -112,18 +112,18 @@ async def test_an_open_stream_ends_when_its_key_expires(keyed: Keyed) -> None:
     assert (await http.get("/runs", headers=held.headers)).status_code == 403
 
 
-async def test_a_key_that_was_rotated_works_beside_the_new_one_until_it_is_over(
+async def test_a_rotated_key_and_its_successor_both_work_until_the_old_one_expires(
     keyed: Keyed,
 ) -> None:
-    """Rotation is a new key, and an end for the old one: meanwhile both open the same."""
-    http, desk = keyed
-    former, successor = await desk.issue(), await desk.issue()
+    """Rotation issues a new key and sets an expiry for the old one."""
+    http, key_admin = keyed
+    former, successor = await key_admin.issue(), await key_admin.issue()
     async with (
         opened(http, STREAMS[0], former) as old_stream,
         opened(http, STREAMS[0], successor) as new_stream,
     ):
         ends_at = time.time() + 1.5
-        await desk.change(former, expires_at=ends_at, rotated_to=successor.record.key_id)
+        await key_admin.change(former, expires_at=ends_at, rotated_to=successor.record.key_id)
         since = time.monotonic() + 1.5
         both = [
             (await http.get(f"/runs/{RUN}", headers=held.headers)).status_code
@@ -139,32 +139,32 @@ async def test_a_key_that_was_rotated_works_beside_the_new_one_until_it_is_over(
         assert (await http.get(f"/runs/{RUN}", headers=successor.headers)).status_code == 200
 
 
-async def test_a_reader_that_does_not_read_is_cut_off_when_its_key_is_revoked(
+async def test_a_stalled_client_is_disconnected_when_its_key_is_revoked(
     keyed: Keyed, store: "Store", caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    http, desk = keyed
-    stalled, other = await desk.issue(), await desk.issue()
+    http, key_admin = keyed
+    stalled, other = await key_admin.issue(), await key_admin.issue()
     await knows(http, stalled)
     async with opened(http, STREAMS[0], other) as quick:
         with stalled_reader(str(http.base_url), STREAMS[0], **stalled.headers):
-            # More than the kernel takes for it, so that the gateway waits for it to read.
+            # More than the kernel buffers, so that the gateway waits for the client.
             for step in range(1, 20):
                 run = snapshot(
                     run_id=RUN, status="RUNNING", updated_at=NOW + step, params=LARGE, **ACME
                 )
                 await store.js.publish(f"$KV.pyoco_runs.{RUN}", run.to_bytes())
                 await quick.next("snapshot")
-            await desk.revoke(stalled)
+            await key_admin.revoke(stalled)
 
-            # The time it would have for reading is five times as long.
+            # The write timeout is five times as long.
             await eventually(
                 lambda: "stalled reader dropped" in caplog.text, True, timeout=PROMISED_SEC
             )
 
 
 @pytest.mark.parametrize("path", STREAMS)
-async def test_a_stream_needs_a_key_like_everything_else(keyed: Keyed, path: str) -> None:
+async def test_a_stream_requires_a_key(keyed: Keyed, path: str) -> None:
     http, _ = keyed
     missing = await http.get(path)
     assert (missing.status_code, missing.json()["err_id"]) == (401, "ERR-PYOCO-0014")
@@ -172,13 +172,13 @@ async def test_a_stream_needs_a_key_like_everything_else(keyed: Keyed, path: str
     assert (wrong.status_code, wrong.json()["err_id"]) == (403, "ERR-PYOCO-0015")
 
 
-async def test_a_key_has_so_many_streams_whatever_address_they_come_from(
+async def test_streams_are_limited_per_key_over_all_addresses(
     start_gateway: "StartGateway", nats_server: NatsServer, store: "Store"
 ) -> None:
     async with keyed_gateway_at(
         start_gateway, nats_server.url, store, PYOCO_SSE_MAX_STREAMS_PER_KEY="2"
-    ) as (http, desk):
-        held, other = await desk.issue(), await desk.issue()
+    ) as (http, key_admin):
+        held, other = await key_admin.issue(), await key_admin.issue()
         async with opened(http, STREAMS[1], held), opened(http, STREAMS[0], held):
             refused = await http.get(STREAMS[2], headers=held.headers)
             assert (refused.status_code, refused.json()["err_id"]) == (429, "ERR-PYOCO-0104")
@@ -192,26 +192,26 @@ async def test_a_key_has_so_many_streams_whatever_address_they_come_from(
 async def test_streams_on_two_gateways_end_with_their_key(
     keyed: Keyed, start_gateway: "StartGateway", nats_server: NatsServer
 ) -> None:
-    http, desk = keyed
-    held = await desk.issue()
+    http, key_admin = keyed
+    held = await key_admin.issue()
     async with (
         start_gateway(nats_server.url, wait=False, **KEYED) as second,
         opened(http, STREAMS[0], held) as here,
         opened(second, STREAMS[0], held) as there,
     ):
         since = time.monotonic()
-        await desk.revoke(held)
+        await key_admin.revoke(held)
 
         await ended_for_the_key(here, since)
         await ended_for_the_key(there, since)
 
 
-async def test_a_stream_outlives_an_outage_of_the_broker_and_ends_with_its_key_after_it(
+async def test_a_stream_survives_a_broker_outage_and_ends_with_its_key_afterwards(
     keyed: Keyed, nats_server: NatsServer, store: "Store"
 ) -> None:
-    """Nobody can revoke a key meanwhile, and nothing but heartbeats is told."""
-    http, desk = keyed
-    held = await desk.issue()
+    """During the outage no key can be revoked, and only heartbeats are sent."""
+    http, key_admin = keyed
+    held = await key_admin.issue()
     async with opened(http, STREAMS[0], held) as stream:
         await nats_server.stop()
         await status_becomes(http, "/nothing", held, 503)
@@ -223,5 +223,5 @@ async def test_a_stream_outlives_an_outage_of_the_broker_and_ends_with_its_key_a
         assert (await stream.next("snapshot")).name == "snapshot"
 
         since = time.monotonic()
-        await desk.revoke(held)
+        await key_admin.revoke(held)
         await ended_for_the_key(stream, since)

@@ -1,4 +1,4 @@
-"""What a key looks like, what is stored of it, and who can tell it from another."""
+"""Format, stored record and verification of API keys."""
 
 import hmac
 import json
@@ -41,7 +41,7 @@ def presented(text: str) -> PresentedKey:
 
 
 @given(SCOPES, st.none() | st.floats(NOW, 2 * NOW))
-def test_an_issued_key_opens_what_was_stored_of_it_and_nothing_else(
+def test_an_issued_key_matches_its_own_record_only(
     scopes: frozenset[KeyScope], expires_at: float | None
 ) -> None:
     record, text = issued(scopes=scopes, expires_at=expires_at, name="nightly")
@@ -55,17 +55,17 @@ def test_an_issued_key_opens_what_was_stored_of_it_and_nothing_else(
     assert ApiKeyRecord.model_validate_json(record.to_bytes()) == record
 
 
-def test_no_two_keys_are_alike_and_each_has_a_secret_of_256_bits() -> None:
+def test_keys_are_unique_with_secrets_of_256_bits() -> None:
     made = [issued()[1] for _ in range(500)]
     parts = [presented(text) for text in made]
     assert len({each.key_id for each in parts}) == len({each.secret for each in parts}) == 500
     assert {len(text) for text in made} == {MAX_KEY_CHARS}
-    # 43 characters of base64 are 256 bits and 2 more.
+    # 43 characters of base64 hold 258 bits.
     assert all(re.fullmatch(r"[A-Za-z0-9_-]{43}", each.secret) for each in parts)
     assert all(is_key_id(each.key_id) for each in parts)
 
 
-def test_what_is_stored_says_nothing_of_the_secret() -> None:
+def test_the_record_does_not_contain_the_secret() -> None:
     record, text = issued()
     stored = record.to_bytes().decode()
     assert presented(text).secret not in stored
@@ -74,7 +74,7 @@ def test_what_is_stored_says_nothing_of_the_secret() -> None:
     assert "a-pepper-for-tests" not in stored
 
 
-def test_neither_secret_is_shown_by_accident() -> None:
+def test_secrets_are_not_in_any_repr() -> None:
     key = presented(KEY)
     assert key.secret not in repr(key)
     assert "a-pepper" not in repr(PEPPER)
@@ -96,31 +96,31 @@ def test_neither_secret_is_shown_by_accident() -> None:
         KEY.replace("a2b3c4d5e6f7", "a2b3c4_5e6f7"),
         KEY[:-1] + "=",
         KEY[:-1] + ".",
-        # A letter and a digit, but none of ASCII's.
+        # A letter and a digit outside of ASCII.
         KEY[:-1] + "é",
         KEY[:-1] + "٣",
         KEY[:-1] + "\ud800",
         "pyoco_" + 10_000_000 * "a",
     ],
 )
-def test_what_is_no_key_is_not_taken_for_one(text: str) -> None:
+def test_other_texts_are_not_parsed_as_keys(text: str) -> None:
     assert PresentedKey.parse(text) is None
 
 
 @given(TEXTS | st.text() | st.text().map(lambda tail: KEY[:19] + tail))
-def test_whatever_is_presented_either_is_a_key_letter_by_letter_or_is_none(text: str) -> None:
+def test_any_text_is_exactly_a_key_or_is_not_parsed(text: str) -> None:
     key = PresentedKey.parse(text)
     assert key is None or (f"pyoco_{key.key_id}_{key.secret}" == text and text.isascii())
-    # Nor does any of it break a comparison.
+    # Comparing it with a record does not raise either.
     assert key is None or not PEPPER.matches(None, key.secret)
 
 
 @pytest.mark.parametrize("is_known", [True, False])
 @pytest.mark.parametrize("is_right", [True, False])
-def test_an_unknown_key_costs_what_a_known_one_does(
+def test_an_unknown_key_id_takes_as_much_work_as_a_known_one(
     is_known: bool, is_right: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One HMAC and one comparison of the same lengths: time does not tell which ids there are."""
+    """One HMAC and one comparison of equal lengths, so that time does not reveal key ids."""
     record, text = issued()
     secret = presented(text).secret if is_right else 43 * "x"
     work: list[tuple[object, ...]] = []
@@ -146,12 +146,12 @@ def test_a_key_is_valid_until_it_expires_or_is_revoked() -> None:
     assert record.is_valid_at(NOW + 59.9)
     assert not record.is_valid_at(NOW + 60)
     assert issued()[0].is_valid_at(10 * NOW)
-    # By whose clock it was revoked does not matter.
+    # A revocation holds even if its time is in the future.
     for revoked_at in (0.0, NOW, 10 * NOW):
         assert not record.model_copy(update={"revoked_at": revoked_at}).is_valid_at(NOW)
 
 
-def test_a_record_of_a_newer_version_is_read_as_far_as_we_know_it() -> None:
+def test_unknown_fields_and_scopes_of_a_newer_record_are_ignored() -> None:
     record, text = issued()
     newer = {**json.loads(record.to_bytes()), "colour": {"is": "blue"}}
     newer["scopes"] = ["runs:read", "graphs:paint"]
@@ -160,7 +160,7 @@ def test_a_record_of_a_newer_version_is_read_as_far_as_we_know_it() -> None:
     assert PEPPER.matches(read, presented(text).secret)
 
 
-def test_a_record_as_it_was_first_stored_is_read_for_ever() -> None:
+def test_a_record_of_the_first_release_is_read() -> None:
     stored = (
         b'{"key_id":"a2b3c4d5e6f7","tenant_id":"acme","name":"ci","scopes":["ops","runs:read"],'
         b'"secret_hash":"5f0e2c0d94ab23c07c2b3dd0a1c4f6b6bb4eae9cf2ed8a0f0d8be3d3e3b1c0a9",'
@@ -185,7 +185,7 @@ def test_a_record_as_it_was_first_stored_is_read_for_ever() -> None:
         st.none() | st.integers() | st.text() | st.lists(st.dictionaries(st.text(), st.text())),
     ).map(lambda changes: json.dumps({**json.loads(issued()[0].to_bytes()), **changes}).encode())
 )
-def test_whatever_lies_in_the_bucket_is_a_record_or_a_named_fault(data: bytes) -> None:
+def test_any_bytes_are_a_record_or_a_validation_error(data: bytes) -> None:
     try:
         record = ApiKeyRecord.model_validate_json(data)
     except ValidationError:
@@ -198,11 +198,11 @@ def test_whatever_lies_in_the_bucket_is_a_record_or_a_named_fault(data: bytes) -
     ("secret", "reason"),
     [
         (None, "is not set"),
-        ("fifteen-letters", "15 characters, and at least 16"),
-        ("a-long-random-secret", "the example of the documentation"),
+        ("fifteen-letters", "15 characters; at least 16"),
+        ("a-long-random-secret", "the public example from the documentation"),
     ],
 )
-def test_a_pepper_that_protects_nothing_is_refused(secret: str | None, reason: str) -> None:
+def test_a_missing_or_weak_pepper_is_refused(secret: str | None, reason: str) -> None:
     with pytest.raises(SettingsError, match=reason) as refused:
         Pepper.of(HttpAuthSettings(auth_pepper=None if secret is None else SecretStr(secret)))
     assert "PYOCO_AUTH_PEPPER" in str(refused.value)
@@ -210,7 +210,7 @@ def test_a_pepper_that_protects_nothing_is_refused(secret: str | None, reason: s
     assert secret is None or secret not in str(refused.value)
 
 
-def test_peppers_are_told_apart_by_an_id_that_is_not_their_own_text() -> None:
+def test_a_pepper_has_an_id_that_does_not_contain_it() -> None:
     pepper = Pepper.of(HttpAuthSettings(auth_pepper=SecretStr("sixteen-letters!")))
     assert pepper.id == Pepper(SecretStr("sixteen-letters!")).id
     assert pepper.id != PEPPER.id

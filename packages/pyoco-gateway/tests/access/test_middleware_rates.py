@@ -1,4 +1,4 @@
-"""Who comes too often, with a right key or with wrong ones."""
+"""Rate limits per key and address, and for wrong keys."""
 
 import logging
 import re
@@ -29,7 +29,7 @@ async def statuses(
 
 
 def is_too_many(answer: httpx.Response) -> bool:
-    """Whether an answer is 429, and says when to come back as every such answer does."""
+    """Return whether the response is 429 with a retry time."""
     if answer.status_code != httpx.codes.TOO_MANY_REQUESTS:
         return False
     assert answer.json()["err_id"] == "ERR-PYOCO-0104"
@@ -37,30 +37,30 @@ def is_too_many(answer: httpx.Response) -> bool:
     return True
 
 
-async def test_a_key_above_its_rate_is_told_when_to_come_back_and_others_go_on(
+async def test_a_key_above_its_rate_gets_429_and_other_keys_do_not(
     start_gateway: "StartGateway", nats_server: NatsServer, store: "Store"
 ) -> None:
     async with keyed_gateway_at(
         *(start_gateway, nats_server.url, store),
         PYOCO_RATE_PER_KEY="0.2",
         PYOCO_RATE_PER_KEY_BURST="30",
-    ) as (http, desk):
-        busy, other = await desk.issue(), await desk.issue()
+    ) as (http, key_admin):
+        busy, other = await key_admin.issue(), await key_admin.issue()
         await knows(http, other)
         answered = await statuses(http, 40, busy.headers)
 
-        # The watch may not have told of the key when the first requests came.
+        # The gateway may not know the key yet at the first requests.
         assert answered[429] >= 5
         assert answered[404] + answered[403] + answered[429] == 40
         assert is_too_many(await http.get("/runs", headers=busy.headers))
-        # It counts for all that a key does, also for what it may not do.
+        # All requests with the key count, also those without the required scope.
         assert is_too_many(await http.get("/metrics", headers=busy.headers))
         assert (await http.get("/runs", headers=other.headers)).status_code == 200
         assert (await http.get("/health", headers=busy.headers)).status_code == 200
 
 
 @pytest.mark.parametrize("mode", ["none", "api_key"])
-async def test_an_address_above_its_rate_is_held_off_whoever_it_is(
+async def test_an_address_above_its_rate_gets_429_with_any_key(
     mode: str, start_gateway: "StartGateway", nats_server: NatsServer
 ) -> None:
     environ = KEYED if mode == "api_key" else {}
@@ -78,7 +78,7 @@ async def test_an_address_above_its_rate_is_held_off_whoever_it_is(
         assert is_too_many(await http.get("/runs"))
 
 
-async def test_without_limits_nobody_is_held_off(
+async def test_without_limits_no_request_gets_429(
     start_gateway: "StartGateway", nats_server: NatsServer, store: "Store"
 ) -> None:
     async with keyed_gateway_at(
@@ -88,22 +88,22 @@ async def test_without_limits_nobody_is_held_off(
         PYOCO_RATE_PER_PEER="0",
         PYOCO_RATE_PER_PEER_BURST="1",
         PYOCO_AUTH_FAILURES_PER_MIN="0",
-    ) as (http, desk):
-        held = await desk.issue()
+    ) as (http, key_admin):
+        held = await key_admin.issue()
         await knows(http, held)
         assert await statuses(http, 60, held.headers) == {404: 60}
         assert await statuses(http, 120, {"X-API-Key": WRONG}) == {403: 120}
 
 
-async def test_limits_hold_on_each_gateway_of_two(
+async def test_each_gateway_has_its_own_limits(
     start_gateway: "StartGateway", nats_server: NatsServer, store: "Store"
 ) -> None:
     limits = {"PYOCO_RATE_PER_KEY": "0.1", "PYOCO_RATE_PER_KEY_BURST": "25"}
     async with (
-        keyed_gateway_at(start_gateway, nats_server.url, store, **limits) as (first, desk),
+        keyed_gateway_at(start_gateway, nats_server.url, store, **limits) as (first, key_admin),
         start_gateway(nats_server.url, wait=False, **KEYED, **limits) as second,
     ):
-        held = await desk.issue()
+        held = await key_admin.issue()
         for http in (first, second):
             await knows(http, held)
             answered = await statuses(http, 40, held.headers)
@@ -111,51 +111,51 @@ async def test_limits_hold_on_each_gateway_of_two(
             assert answered[404] + answered[429] == 40
 
 
-async def test_wrong_keys_are_held_off_and_a_right_one_from_the_same_address_is_not(
+async def test_wrong_keys_get_429_and_a_valid_one_from_the_same_address_does_not(
     keyed: Keyed,
 ) -> None:
-    """Not even where its id is the one that somebody tries out: PITFALLS 14 has no way round."""
-    http, desk = keyed
-    held = await desk.issue()
+    """Not even if the wrong keys have the id of the valid one."""
+    http, key_admin = keyed
+    held = await key_admin.issue()
     await knows(http, held)
     guessed = {"X-API-Key": held.key[:-43] + "A" * 43}
 
     known_id = await statuses(http, 60, guessed)
     unknown_id = await statuses(http, 60, {"X-API-Key": WRONG})
 
-    # No more for an id that exists than for one that does not. One more every three seconds,
-    # and the gateway may not have known the key when it was first shown.
+    # The same for existing and unknown ids. The limit allows one more every three seconds,
+    # and the gateway may not know the key yet at its first request.
     for answered in (known_id, unknown_id):
         assert answered[403] + answered[429] == 60
         assert 10 <= answered[403] <= 30
     assert is_too_many(await http.get("/runs", headers=guessed))
     assert await statuses(http, 60, held.headers) == {404: 60}
-    # Nor are those who show none.
+    # Requests without a key do not get 429 either.
     assert await statuses(http, 60) == {401: 60}
 
 
-async def test_ever_new_key_ids_from_one_address_are_held_off_too(
+async def test_many_different_key_ids_from_one_address_get_429_too(
     keyed: Keyed,
 ) -> None:
-    http, desk = keyed
-    held = await desk.issue()
+    http, key_admin = keyed
+    held = await key_admin.issue()
     await knows(http, held)
     answered: Counter[int] = Counter()
     for number in range(160):
         key_id = "".join("abcdefghij"[int(digit)] for digit in f"{number:012}")
         answered += await statuses(http, 1, {"X-API-Key": f"pyoco_{key_id}_{'A' * 43}"})
 
-    # Five every three seconds are let through meanwhile.
+    # The limit allows five more every three seconds.
     assert answered[403] + answered[429] == 160
     assert 90 <= answered[403] <= 130
     assert (await http.get("/runs", headers=held.headers)).status_code == 200
 
 
-async def test_who_comes_too_often_does_not_fill_the_log(
+async def test_rate_limited_requests_are_logged_once_a_minute(
     keyed: Keyed, caplog: pytest.LogCaptureFixture
 ) -> None:
-    http, desk = keyed
-    held = await desk.issue(KeyScope.OPS)
+    http, key_admin = keyed
+    held = await key_admin.issue(KeyScope.OPS)
     with caplog.at_level(logging.INFO):
         await statuses(http, 150, {"X-API-Key": WRONG})
         await statuses(http, 150)
@@ -170,7 +170,7 @@ async def test_who_comes_too_often_does_not_fill_the_log(
     assert float(counted[1]) > 100
 
 
-async def test_many_at_once_are_counted_as_well_as_one_after_the_other(
+async def test_concurrent_requests_count_like_sequential_ones(
     keyed: Keyed,
 ) -> None:
     http, _ = keyed

@@ -1,4 +1,4 @@
-"""What our nats-server is and what it is told."""
+"""The executable and the configuration of nats-server."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ from pyoco_protocol.problems import EmbeddedBrokerError
 @pytest.mark.parametrize(
     "name", ["plain", "with space", 'quo"te', "日本語", "back\\slash", "$HOME"]
 )
-def test_the_server_understands_its_configuration_wherever_it_is(tmp_path: Path, name: str) -> None:
+def test_nats_server_accepts_the_configuration_in_any_directory(tmp_path: Path, name: str) -> None:
     files = BrokerFiles(tmp_path / name)
     files.directory.mkdir()
     files.config.write_text(broker_config(files, 4222), encoding="utf-8")
@@ -30,7 +30,7 @@ def test_the_server_understands_its_configuration_wherever_it_is(tmp_path: Path,
     assert checked.returncode == 0, checked.stderr
 
 
-def test_the_server_listens_on_loopback_and_keeps_what_it_acknowledged(tmp_path: Path) -> None:
+def test_the_server_listens_on_loopback_and_syncs_before_acknowledging(tmp_path: Path) -> None:
     text = broker_config(BrokerFiles(tmp_path), 4333)
 
     assert 'listen: "127.0.0.1:4333"' in text
@@ -56,7 +56,7 @@ def test_a_broken_installation_is_named(monkeypatch: pytest.MonkeyPatch) -> None
         find_nats_server()
 
 
-def test_a_bootstrap_command_that_is_absent_is_named(
+def test_a_missing_bootstrap_command_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))

@@ -1,4 +1,4 @@
-"""One server at a time in a directory; only what we made is ever emptied."""
+"""Locking and cleaning of data directories."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ with locked_directory(Path(sys.argv[1])):
 """
 
 
-def test_a_second_server_is_told_who_holds_the_directory(tmp_path: Path) -> None:
+def test_a_second_server_names_the_process_that_holds_the_directory(tmp_path: Path) -> None:
     directory = tmp_path / "data"
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(directory)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -36,13 +36,13 @@ def test_a_second_server_is_told_who_holds_the_directory(tmp_path: Path) -> None
         assert str(directory) in str(refused.value)
         holder.kill()
 
-    # The holder is gone, so nothing is in the way.
+    # The lock is free after its holder has ended.
     with locked_directory(directory):
         assert (directory / "lock").read_text() == f"{os.getpid()}\n"
 
 
-def test_the_lock_lasts_as_long_as_anybody_holds_it(tmp_path: Path) -> None:
-    """A broker outlives a killed server by a moment; a new one must not share its files."""
+def test_the_lock_lasts_until_all_its_holders_have_ended(tmp_path: Path) -> None:
+    """The broker of a killed server ends a little later; a new one must not use its files."""
     directory = tmp_path / "data"
     with locked_directory(directory) as lock:
         heir = os.dup(lock)
@@ -56,7 +56,7 @@ def test_the_lock_lasts_as_long_as_anybody_holds_it(tmp_path: Path) -> None:
         pass
 
 
-def test_clean_forgets_what_we_made(tmp_path: Path) -> None:
+def test_clean_empties_a_directory_of_pyoco_server(tmp_path: Path) -> None:
     directory, outside = tmp_path / "data", tmp_path / "outside"
     outside.mkdir()
     (outside / "kept").touch()
@@ -72,17 +72,17 @@ def test_clean_forgets_what_we_made(tmp_path: Path) -> None:
     assert (outside / "kept").exists()
 
 
-def test_clean_leaves_a_strangers_directory_alone(tmp_path: Path) -> None:
+def test_clean_refuses_other_directories(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
 
-    refusal = pytest.raises(CliUsageError, match="was not made by pyoco-server")
+    refusal = pytest.raises(CliUsageError, match="was not created by pyoco-server")
     with refusal, locked_directory(tmp_path, clean=True):
         pass
 
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-def test_a_strangers_directory_does_not_become_ours_by_use(tmp_path: Path) -> None:
+def test_use_does_not_mark_an_existing_directory_for_cleaning(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
     with locked_directory(tmp_path):
         pass
@@ -93,7 +93,7 @@ def test_a_strangers_directory_does_not_become_ours_by_use(tmp_path: Path) -> No
     assert (tmp_path / "thesis.tex").exists()
 
 
-def test_clean_waits_for_nobody_who_still_uses_it(tmp_path: Path) -> None:
+def test_clean_refuses_a_directory_in_use(tmp_path: Path) -> None:
     directory = tmp_path / "data"
     with locked_directory(directory):
         (directory / "worker.log").write_text("in use")
@@ -102,7 +102,7 @@ def test_clean_waits_for_nobody_who_still_uses_it(tmp_path: Path) -> None:
         assert (directory / "worker.log").exists()
 
 
-def test_a_directory_that_cannot_be_made_is_named_with_its_flag(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_created_is_named_with_its_option(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
     refusal = pytest.raises(EmbeddedBrokerError, match="--data-dir")

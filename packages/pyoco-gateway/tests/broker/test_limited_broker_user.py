@@ -1,4 +1,4 @@
-"""A gateway whose user at the broker lacks a right says so to its operator, not to its callers."""
+"""A missing broker permission is shown to the operator, not to callers."""
 
 import json
 import logging
@@ -27,16 +27,16 @@ def users(*denied: str) -> str:
 
 @pytest.fixture
 async def no_jobs(tmp_path: Path) -> AsyncGenerator[NatsServer]:
-    """A broker that lets the gateway do all but queue jobs."""
+    """A broker on which the gateway may not publish jobs."""
     async with NatsServer(tmp_path / "nats", config=users("pyoco.work.>")) as server:
         yield server
 
 
-async def test_a_run_that_may_not_be_queued_is_answered_503_at_once_and_leaves_nothing(
+async def test_a_submission_without_publish_permission_gets_503_at_once_and_stores_nothing(
     no_jobs: NatsServer, start_gateway: StartGateway, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with start_gateway(no_jobs.url, **LIMITED) as http:
-        # Shorter than a request to the broker is waited for.
+        # Shorter than the timeout of a broker request.
         answer = await http.post("/runs", json={"flow_name": "hello", "tag": "cpu"}, timeout=4)
         listed = await eventually(lambda: http.get("/runs"), lambda got: got.status_code == 200)
         details = (await http.get("/health?verbose=1")).json()
@@ -44,21 +44,21 @@ async def test_a_run_that_may_not_be_queued_is_answered_503_at_once_and_leaves_n
     assert answer.json()["err_id"] == "ERR-PYOCO-0140"
     for secret in ("pyoco.work", "limited", PASSWORD):
         assert secret not in answer.text
-    # Surely not queued, so the run is not there either.
+    # The job was definitely not queued, so the run was deleted.
     assert listed.json() == []
     assert details["broker"]["trouble"] == (
         "the broker denied publishing on pyoco.work.cpu to limited"
     )
-    [said] = [
+    [denial] = [
         record.__dict__
         for record in caplog.records
         if record.getMessage() == "broker denied an operation"
     ]
-    assert (said["subject"], said["user"]) == ("pyoco.work.cpu", "limited")
-    assert said["levelno"] == logging.ERROR
+    assert (denial["subject"], denial["user"]) == ("pyoco.work.cpu", "limited")
+    assert denial["levelno"] == logging.ERROR
 
 
-async def test_a_wrong_password_is_shown_to_who_looks_after_the_gateway(
+async def test_a_wrong_broker_password_is_shown_to_the_operator_only(
     no_jobs: NatsServer, start_gateway: StartGateway
 ) -> None:
     login = {**LIMITED, "PYOCO_NATS_PASSWORD": "guessed"}
@@ -67,17 +67,17 @@ async def test_a_wrong_password_is_shown_to_who_looks_after_the_gateway(
         return str((await http.get("/health?verbose=1")).json()["broker"]["trouble"])
 
     async with start_gateway(no_jobs.url, wait=False, **login) as http:
-        await eventually(lambda: trouble(http), lambda said: "refused the credentials" in said)
+        await eventually(lambda: trouble(http), lambda text: "refused the credentials" in text)
         answer = await http.post("/runs", json={"flow_name": "hello"})
     assert answer.status_code == httpx.codes.SERVICE_UNAVAILABLE
     assert answer.json()["err_id"] == "ERR-PYOCO-0142"
     assert "limited" not in answer.text
 
 
-async def test_a_command_that_needs_the_broker_says_what_is_missing(
+async def test_an_admin_command_names_the_missing_permission(
     no_jobs: NatsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "PATIENCE_SEC", 1.0)
+    monkeypatch.setattr(session, "TIMEOUT_SEC", 1.0)
     login = {"PYOCO_LOAD_DOTENV": "0", "PYOCO_NATS_URL": no_jobs.url, **LIMITED}
     with pytest.raises(BrokerLoginError):
         async with session.key_session({**login, "PYOCO_NATS_PASSWORD": "guessed"}):

@@ -1,4 +1,4 @@
-"""`pyoco-server dev`: what it says, and what it starts; that it runs is shown end to end."""
+"""`pyoco-server dev`: its banner and its worker; the end-to-end tests run the whole command."""
 
 import re
 import sys
@@ -35,10 +35,10 @@ def test_without_a_worker_the_command_to_install_it_is_named(tmp_path: Path) -> 
         plan_worker(tmp_path, nats_url="nats://127.0.0.1:1", tag="default", concurrency=None)
 
 
-def test_the_demo_flows_come_with_the_package() -> None:
+def test_the_demo_flows_are_part_of_the_package() -> None:
     assert DEMO_FLOWS.is_file()
     assert "def resolve(flow_name: str)" in DEMO_FLOWS.read_text(encoding="utf-8")
-    # A package would make them part of the gateway, which knows nothing of the engine.
+    # Not a package: the gateway must not import them, because they import the engine.
     assert not (DEMO_FLOWS.parent / "__init__.py").exists()
 
 
@@ -56,13 +56,13 @@ def test_the_banner_names_addresses_and_the_next_command() -> None:
     assert max(map(len, text.splitlines())) <= 100
 
 
-def test_the_banner_leaves_out_what_is_the_default() -> None:
+def test_the_banner_omits_the_default_url() -> None:
     text = banner("http://127.0.0.1:8000", "nats://127.0.0.1:4222", Path("d"), took_sec=1)
 
     assert re.search(r"^  pyoco-client submit", text, re.MULTILINE)
 
 
-def test_the_client_of_an_environment_in_this_directory_is_called_by_its_path(
+def test_a_client_in_a_local_virtual_environment_is_shown_with_its_path(
     tmp_path: Path,
 ) -> None:
     binaries = tmp_path / ".nox" / "dev" / "bin"
@@ -75,16 +75,16 @@ def test_the_client_of_an_environment_in_this_directory_is_called_by_its_path(
     assert client_command(binaries / "python", tmp_path / "elsewhere") == "pyoco-client"
 
 
-async def test_a_worker_that_ends_at_once_is_the_reason_to_end(tmp_path: Path) -> None:
+async def test_a_worker_that_exits_at_start_ends_the_command(tmp_path: Path) -> None:
     script = "import sys; sys.exit('the flows are missing')"
     plan = WorkerPlan((sys.executable, "-c", script), tmp_path / "worker.log")
 
-    with pytest.raises(DevWorkerError, match="ended with 1: the flows are missing"):
+    with pytest.raises(DevWorkerError, match="exited with 1: the flows are missing"):
         async with dev_worker(plan) as ready:
             await ready.wait()
 
 
-async def test_a_worker_that_dies_is_started_again(tmp_path: Path) -> None:
+async def test_a_worker_that_exits_is_restarted(tmp_path: Path) -> None:
     log = tmp_path / "worker.log"
     script = "import os, time; print('worker ready', flush=True); time.sleep(0.2); os._exit(1)"
     plan = WorkerPlan((sys.executable, "-c", script), log)

@@ -1,4 +1,4 @@
-"""The command line: what it refuses, in which words, with which exit code."""
+"""The command line of `pyoco-server`: errors and exit codes."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from pyoco_gateway.commands.server import run, up
 from pyoco_testkit.documents import tables_in
 from pyoco_testkit.environment import clean_environment
 
-EVERYWHERE = "0.0.0.0"  # noqa: S104 - to see it refused
+ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - to see it refused
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +28,7 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def busy_port() -> Iterator[int]:
-    """Give a port that somebody listens on."""
+    """Return a port in use."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield listener.getsockname()[1]
 
@@ -45,26 +45,26 @@ def busy_port() -> Iterator[int]:
         (["up", "--dashboard-lang", "fr"], "'fr' is not one of"),
         (["up", "extra"], "unexpected extra argument"),
         (["up", "--nats-url", "http://x"], "--nats-url: must be an address like nats://host:4222"),
-        (["up", "--with-nats", "--with-nats-bootstrap"], "exclude each other"),
-        (["up", "--with-nats", "--nats-url", "nats://x:1"], "--nats-url has no meaning"),
+        (["up", "--with-nats", "--with-nats-bootstrap"], "cannot be combined"),
+        (["up", "--with-nats", "--nats-url", "nats://x:1"], "--nats-url cannot be combined"),
         (["up", "--nats-port", "4223"], "need --with-nats"),
         (["up", "--data-dir", "d"], "need --with-nats"),
-        (["up", "--host", EVERYWHERE], "can be reached from other machines"),
+        (["up", "--host", ALL_ADDRESSES], "can be reached from other machines"),
         (["up", "--host", "::"], "can be reached from other machines"),
-        (["up", "--host", "no such host"], "is no address of this machine"),
-        (["dev", "--host", EVERYWHERE], "can be reached from other machines"),
+        (["up", "--host", "no such host"], "is not an address of this machine"),
+        (["dev", "--host", ALL_ADDRESSES], "can be reached from other machines"),
         (["dev", "--concurrency", "0"], "0 is not in the range"),
         (["dev", "--nats-url", "nats://x:1"], "No such option"),
     ],
 )
-def test_a_wrong_argument_ends_with_1_and_an_example(
+def test_a_wrong_argument_exits_with_1_and_an_example(
     arguments: list[str], what: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(arguments) == 1
 
-    said = capsys.readouterr()
-    assert said.out == ""
-    first, example, *_ = said.err.splitlines()
+    output = capsys.readouterr()
+    assert output.out == ""
+    first, example, *_ = output.err.splitlines()
     assert what in first
     assert "ERR-PYOCO-0018" in first
     command = arguments[0] if arguments[:1] in (["up"], ["dev"]) else "up"
@@ -82,24 +82,24 @@ def test_a_wrong_argument_ends_with_1_and_an_example(
         ("PYOCO_DASHBOARD_LANG", ""),
     ],
 )
-def test_a_bad_setting_ends_with_1_and_the_name_of_the_variable(
+def test_an_invalid_setting_exits_with_1_and_names_the_variable(
     variable: str,
     value: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A bad value must not fall back to a default without a word."""
+    """An invalid value must not silently fall back to the default."""
     monkeypatch.setenv(variable, value)
 
     assert run(["up", "--port", "0"]) == 1
 
-    said = capsys.readouterr().err
-    assert f"{variable}:" in said
-    assert f"example: {variable}=" in said
-    assert "ERR-PYOCO-0108" in said
+    output = capsys.readouterr().err
+    assert f"{variable}:" in output
+    assert f"example: {variable}=" in output
+    assert "ERR-PYOCO-0108" in output
 
 
-def test_a_bad_setting_in_the_env_file_is_named_too(
+def test_an_invalid_setting_in_the_env_file_is_named_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / ".env").write_text("PYOCO_REPLICAS=many\n")
@@ -114,52 +114,52 @@ def test_a_bad_setting_in_the_env_file_is_named_too(
     [
         (None, "is not set"),
         ("fifteen-letters", "is too short: 15 characters"),
-        ("a-long-random-secret", "is the example of the documentation"),
+        ("a-long-random-secret", "is the public example from the documentation"),
     ],
 )
-def test_keys_without_a_pepper_that_is_worth_the_name_are_refused_at_the_start(
+def test_authentication_with_a_missing_or_weak_pepper_is_refused_at_start(
     pepper: str | None,
     reason: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Serving everybody while the operator believes in keys would be the worst answer."""
+    """The gateway must not start without the authentication that the operator configured."""
     monkeypatch.setenv("PYOCO_HTTP_AUTH_MODE", "api_key")
     if pepper is not None:
         monkeypatch.setenv("PYOCO_AUTH_PEPPER", pepper)
 
     assert run(["up", "--port", "0"]) == 1
 
-    said = capsys.readouterr()
-    assert f"PYOCO_AUTH_PEPPER: {reason}" in said.err
-    assert "example: PYOCO_AUTH_PEPPER=$(openssl rand -hex 32)" in said.err
-    assert "ERR-PYOCO-0108" in said.err
-    assert pepper is None or pepper not in said.out + said.err
+    output = capsys.readouterr()
+    assert f"PYOCO_AUTH_PEPPER: {reason}" in output.err
+    assert "example: PYOCO_AUTH_PEPPER=$(openssl rand -hex 32)" in output.err
+    assert "ERR-PYOCO-0108" in output.err
+    assert pepper is None or pepper not in output.out + output.err
 
 
 @pytest.mark.parametrize("command", ["up", "dev"])
-def test_a_busy_http_port_is_named_with_its_flag(
+def test_a_busy_http_port_is_named_with_its_option(
     command: str, busy_port: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run([command, "--port", str(busy_port)]) == 1
 
-    said = capsys.readouterr().err
-    assert f"port {busy_port} is in use" in said
-    assert "with --port," in said
+    output = capsys.readouterr().err
+    assert f"port {busy_port} is in use" in output
+    assert "with --port," in output
 
 
 @pytest.mark.parametrize("arguments", [["up", "--with-nats"], ["dev"]])
-def test_a_busy_nats_port_is_named_with_its_flag(
+def test_a_busy_nats_port_is_named_with_its_option(
     arguments: list[str], busy_port: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run([*arguments, "--port", "0", "--nats-port", str(busy_port)]) == 1
 
-    said = capsys.readouterr().err
-    assert f"port {busy_port} is in use" in said
-    assert "with --nats-port," in said
+    output = capsys.readouterr().err
+    assert f"port {busy_port} is in use" in output
+    assert "with --nats-port," in output
 
 
-def test_help_and_version_end_with_0(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_and_version_exit_with_0(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--help"]) == 0
     assert "pyoco-server" in capsys.readouterr().out
     assert run(["up", "--help"]) == 0
@@ -170,7 +170,7 @@ def test_help_and_version_end_with_0(capsys: pytest.CaptureFixture[str]) -> None
     assert __version__ in capsys.readouterr().out
 
 
-def test_the_module_is_the_command() -> None:
+def test_running_the_module_is_the_same_as_the_command() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pyoco_gateway", "--version"],
         capture_output=True,
@@ -181,7 +181,7 @@ def test_the_module_is_the_command() -> None:
     assert (done.returncode, done.stdout) == (0, f"pyoco-server, version {__version__}\n")
 
 
-def test_the_readme_names_every_flag_of_up() -> None:
+def test_the_readme_names_every_option_of_up() -> None:
     readme = Path(__file__).parents[2] / "README.md"
     named = re.findall(r"--[a-z-]+", " ".join(row["flag"] for row in tables_in(readme)["Run it"]))
 

@@ -1,4 +1,4 @@
-"""`pyoco-server up` as a process: what it starts, how it stops, what it leaves."""
+"""`pyoco-server up` as a process: start, stop, and no leftover processes."""
 
 import json
 import os
@@ -21,8 +21,8 @@ from pyoco_testkit.nats_server import NatsServer, nats_server_binary
 from pyoco_testkit.processes import ManagedProcess
 from pyoco_testkit.stack import free_port
 
-# As `nats-bootstrap` does: starts nats-server as a child with what follows the two dashes, and
-# forgets it when it is stopped itself.
+# Like `nats-bootstrap`: starts nats-server as a child with the arguments after `--`, and does
+# not stop the child when it is stopped itself.
 BOOTSTRAP = f"""#!/bin/sh
 [ "$1 $2" = "up --" ] || exit 64
 shift 2
@@ -53,7 +53,7 @@ class Server:
         self.process = ManagedProcess("pyoco-server", command, directory / "up", env)
 
     async def ready(self) -> httpx.AsyncClient:
-        """Return a client once it answers."""
+        """Return a client once the server answers."""
         seen = 0
         if not self.process.is_running:
             seen = len(self.process.log().splitlines())
@@ -94,7 +94,7 @@ async def server(
 
 @pytest.fixture
 async def embedded(tmp_path: Path) -> AsyncGenerator[tuple[Server, httpx.AsyncClient, str]]:
-    """Give a server with a broker of its own that has taken one run."""
+    """Yield a server with an embedded broker and one submitted run."""
     async with server(tmp_path, "--with-nats") as (started, http):
         run_id = await eventually(lambda: submit(http), accepted)
         yield started, http, str(run_id)
@@ -103,7 +103,7 @@ async def embedded(tmp_path: Path) -> AsyncGenerator[tuple[Server, httpx.AsyncCl
 @pytest.mark.parametrize(
     ("signum", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130), (signal.SIGHUP, 0)]
 )
-async def test_a_signal_stops_all_of_it_in_order(
+async def test_a_signal_stops_gateway_and_broker_in_order(
     embedded: Any, signum: signal.Signals, code: int
 ) -> None:
     started, _, _ = embedded
@@ -113,7 +113,7 @@ async def test_a_signal_stops_all_of_it_in_order(
 
     assert await started.process.wait() == code
     assert not lives(broker)
-    # The broker goes last: whoever still needs it must find it.
+    # The broker stops last, because the gateway needs it until then.
     assert "broker connection lost" not in started.process.log()
 
 
@@ -129,10 +129,10 @@ async def test_ctrl_c_in_a_terminal_does_not_reach_the_broker_first(embedded: An
     assert "broker connection lost" not in started.process.log()
 
 
-async def test_a_killed_server_leaves_no_broker_and_can_start_again_at_once(
+async def test_a_killed_server_can_be_restarted_at_once(
     embedded: Any,
 ) -> None:
-    """The old broker, slow to end, still has the data: the new one must wait for it."""
+    """The old broker stops slowly and still uses the data: the new one must wait for it."""
     started, _, run_id = embedded
     broker = started.broker_pid
     psutil.Process(broker).suspend()
@@ -159,20 +159,20 @@ async def test_a_killed_server_leaves_no_broker_behind(embedded: Any) -> None:
     await eventually(lambda: lives(broker), False)
 
 
-async def test_a_broker_that_crashes_is_started_again_with_its_data(embedded: Any) -> None:
+async def test_a_broker_that_crashes_is_restarted_with_its_data(embedded: Any) -> None:
     started, http, run_id = embedded
     broker = started.broker_pid
 
     psutil.Process(broker).kill()
 
-    # Read while it is being written, the file is empty.
+    # The file is empty while it is being written.
     await eventually(lambda: started.broker_pid, lambda pid: pid != broker, retry_on=(ValueError,))
     await eventually(lambda: submit(http), accepted, timeout=20)
     assert (await http.get(f"/runs/{run_id}")).json()["status"] == "PENDING"
-    assert "process ended and is started again" in started.process.log()
+    assert "process exited and is restarted" in started.process.log()
 
 
-async def test_a_broker_that_cannot_be_started_again_ends_the_server(embedded: Any) -> None:
+async def test_a_broker_that_cannot_be_restarted_ends_the_server(embedded: Any) -> None:
     started, _, _ = embedded
     store = started.data / "jetstream"
     store.rename(started.data / "elsewhere")
@@ -184,7 +184,7 @@ async def test_a_broker_that_cannot_be_started_again_ends_the_server(embedded: A
     assert "ERR-PYOCO-0112" in started.process.log().splitlines()[-2]
 
 
-async def test_a_frozen_broker_of_its_own_does_not_keep_it_from_stopping(embedded: Any) -> None:
+async def test_a_frozen_embedded_broker_does_not_prevent_a_stop(embedded: Any) -> None:
     started, _, _ = embedded
     broker = started.broker_pid
     psutil.Process(broker).suspend()
@@ -195,7 +195,7 @@ async def test_a_frozen_broker_of_its_own_does_not_keep_it_from_stopping(embedde
     assert not lives(broker)
 
 
-async def test_a_second_signal_ends_it_on_the_spot_and_still_leaves_nothing(embedded: Any) -> None:
+async def test_a_second_signal_ends_the_server_at_once_and_leaves_no_broker(embedded: Any) -> None:
     started, _, _ = embedded
     broker = started.broker_pid
     psutil.Process(broker).suspend()
@@ -209,7 +209,7 @@ async def test_a_second_signal_ends_it_on_the_spot_and_still_leaves_nothing(embe
     await eventually(lambda: lives(broker), False)
 
 
-async def test_a_signal_before_the_broker_is_ready_is_heard(
+async def test_a_signal_before_the_broker_is_ready_stops_the_server(
     tmp_path: Path, bootstrap_path: Path
 ) -> None:
     write_command(bootstrap_path, "#!/bin/sh\necho $$ > bootstrap.pid\nexec sleep 60\n")
@@ -227,7 +227,7 @@ async def test_a_signal_before_the_broker_is_ready_is_heard(
     assert not lives(bootstrap)
 
 
-async def test_a_second_server_on_the_same_data_is_told_who_has_it(
+async def test_a_second_server_on_the_same_data_names_the_process_that_holds_it(
     tmp_path: Path, embedded: Any
 ) -> None:
     started, _, _ = embedded
@@ -239,10 +239,10 @@ async def test_a_second_server_on_the_same_data_is_told_who_has_it(
     assert f"is in use by process {started.process.pid}" in second.process.log()
 
 
-async def test_a_frozen_broker_elsewhere_does_not_keep_it_from_stopping(
+async def test_a_frozen_external_broker_does_not_prevent_a_stop(
     tmp_path: Path, nats_server: NatsServer
 ) -> None:
-    """Callers who wait are answered: who is dropped would submit again what may be running."""
+    """Waiting requests are answered: a dropped caller would submit its run again."""
     async with server(tmp_path, "--nats-url", nats_server.url) as (started, http):
         await eventually(lambda: submit(http), accepted)
         nats_server.pause()
@@ -261,7 +261,7 @@ async def test_a_frozen_broker_elsewhere_does_not_keep_it_from_stopping(
             stopping = time.monotonic()
             started.process.terminate()
             assert await started.process.wait() == 0
-            # Two seconds are promised; the third is for a busy machine.
+            # The documented limit is two seconds; the third is for a busy machine.
             assert time.monotonic() - stopping < 3
 
     assert {answer.status_code for answer in answers} == {503}
@@ -272,7 +272,7 @@ async def test_a_frozen_broker_elsewhere_does_not_keep_it_from_stopping(
 
 @pytest.fixture
 def bootstrap_path(tmp_path: Path) -> Path:
-    """Give a folder for PATH with a `nats-bootstrap` in it."""
+    """Return a folder for PATH that contains a `nats-bootstrap`."""
     folder = tmp_path / "bin"
     folder.mkdir()
     write_command(folder, BOOTSTRAP)
@@ -290,7 +290,7 @@ def path_with(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGKILL])
-async def test_a_bootstrapped_broker_is_gone_with_the_server(
+async def test_a_bootstrapped_broker_ends_with_the_server(
     tmp_path: Path, bootstrap_path: Path, signum: signal.Signals
 ) -> None:
     env = path_with(bootstrap_path)
@@ -306,7 +306,7 @@ async def test_a_bootstrapped_broker_is_gone_with_the_server(
 @pytest.mark.parametrize(
     ("script", "arguments", "reason"),
     [
-        ("#!/bin/sh\necho no server here >&2\nexit 2\n", (), "ended with 2: no server here"),
+        ("#!/bin/sh\necho no server here >&2\nexit 2\n", (), "exited with 2: no server here"),
         (
             "#!/bin/sh\nexec sleep 60\n",
             ("--nats-start-timeout-sec", "0.3"),
@@ -314,7 +314,7 @@ async def test_a_bootstrapped_broker_is_gone_with_the_server(
         ),
     ],
 )
-async def test_a_bootstrap_that_does_not_get_there_is_the_reason_to_end(
+async def test_a_bootstrap_that_fails_ends_the_server_with_its_output(
     tmp_path: Path, bootstrap_path: Path, script: str, arguments: tuple[str, ...], reason: str
 ) -> None:
     write_command(bootstrap_path, script)
@@ -327,7 +327,7 @@ async def test_a_bootstrap_that_does_not_get_there_is_the_reason_to_end(
     assert "ERR-PYOCO-0112" in failing.process.log()
 
 
-async def test_a_bootstrap_on_a_busy_port_ends_before_it_starts(
+async def test_a_busy_port_is_detected_before_the_bootstrap_starts(
     tmp_path: Path, bootstrap_path: Path, nats_server: NatsServer
 ) -> None:
     failing = Server(tmp_path, "--with-nats-bootstrap", env=path_with(bootstrap_path))
@@ -339,14 +339,14 @@ async def test_a_bootstrap_on_a_busy_port_ends_before_it_starts(
     assert "--nats-port" in failing.process.log()
 
 
-async def test_an_open_address_needs_a_word_and_is_warned_about(tmp_path: Path) -> None:
-    everywhere = "0.0.0.0"  # noqa: S104 - to see the warning
+async def test_a_reachable_address_needs_insecure_and_prints_a_warning(tmp_path: Path) -> None:
+    all_addresses = "0.0.0.0"  # noqa: S104 - to see the warning
     nats_url = f"nats://127.0.0.1:{free_port()}"
-    arguments = ("--host", everywhere, "--insecure", "--nats-url", nats_url)
+    arguments = ("--host", all_addresses, "--insecure", "--nats-url", nats_url)
     async with server(tmp_path, *arguments) as (started, http):
         port = http.base_url.port
         async with httpx.AsyncClient(trust_env=False) as caller:
             answer = await caller.get(f"http://127.0.0.1:{port}/health")
 
     assert answer.status_code == 200
-    assert "anybody who can reach this address can submit and read runs" in started.process.log()
+    assert "authentication is off on an address that others can reach" in started.process.log()

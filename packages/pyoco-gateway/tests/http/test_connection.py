@@ -1,4 +1,4 @@
-"""Connections that bring too much, too slowly, or nothing."""
+"""Limits of a connection: header size, deadlines, pipelined requests."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ SOON = "0.5"
 KIBIBYTE = 1024
 
 
-async def test_a_hundred_thousand_headers_are_too_many(gateway: httpx.AsyncClient) -> None:
+async def test_a_hundred_thousand_headers_are_refused(gateway: httpx.AsyncClient) -> None:
     answer = await raw(gateway, GET, b"".join(b"x-%d: y\r\n" % n for n in range(MANY)), CLOSE)
 
     assert (answer.status, answer.err_id) == (431, "ERR-PYOCO-0139")
@@ -29,10 +29,10 @@ async def test_a_hundred_thousand_headers_are_too_many(gateway: httpx.AsyncClien
     assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-async def test_a_head_that_is_too_large_is_refused_however_it_comes(
+async def test_a_large_head_is_refused_whole_or_in_pieces(
     gateway: httpx.AsyncClient,
 ) -> None:
-    """In one piece and in many, with its end and without."""
+    """Complete and incomplete, in one packet and in many."""
     for head in (
         GET + b"x: y\r\n" * 101 + CLOSE,
         GET + b"x: " + b"y" * 33_000 + b"\r\n" + CLOSE,
@@ -46,7 +46,9 @@ async def test_a_head_that_is_too_large_is_refused_however_it_comes(
             assert (answer.status, answer.err_id) == (431, "ERR-PYOCO-0139")
 
 
-async def test_the_limits_are_the_operators(start_gateway: Any, nats_server: NatsServer) -> None:
+async def test_the_limits_come_from_the_settings(
+    start_gateway: Any, nats_server: NatsServer
+) -> None:
     own = {"PYOCO_HTTP_MAX_HEADERS": "10", "PYOCO_HTTP_MAX_HEADER_BYTES": "2048"}
     async with start_gateway(nats_server.url, **own) as gateway:
         just = await raw(gateway, GET + b"x: y\r\n" * 8 + CLOSE)
@@ -56,8 +58,8 @@ async def test_the_limits_are_the_operators(start_gateway: Any, nats_server: Nat
     assert [just.status, many.status, long.status] == [200, 431, 431]
 
 
-async def test_a_large_body_is_no_head(gateway: httpx.AsyncClient) -> None:
-    """Not even where the next request begins in the same packet."""
+async def test_a_large_body_does_not_count_as_a_head(gateway: httpx.AsyncClient) -> None:
+    """Not even if the next request begins in the same packet."""
     body = b'{"flow_name": "f", "params": {"text": "' + b"x" * 100 * KIBIBYTE + b'"}}'
     post = b"POST /runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     first = post + b"Content-Length: %d\r\n\r\n" % len(body) + body
@@ -70,7 +72,7 @@ async def test_a_large_body_is_no_head(gateway: httpx.AsyncClient) -> None:
     assert received.count(b"HTTP/1.1 200 OK") == 2
 
 
-async def test_a_head_that_does_not_come_to_its_end_is_dropped(
+async def test_a_head_that_never_ends_is_refused_after_the_timeout(
     start_gateway: Any, nats_server: NatsServer
 ) -> None:
     async with start_gateway(nats_server.url, PYOCO_HTTP_HEADER_TIMEOUT_SEC=SOON) as gateway:
@@ -88,7 +90,7 @@ async def test_a_head_that_does_not_come_to_its_end_is_dropped(
     assert (answer.status, answer.err_id) == (408, "ERR-PYOCO-0138")
 
 
-async def test_what_is_left_of_a_body_after_its_answer_is_not_waited_for(
+async def test_the_rest_of_a_body_has_a_timeout_after_the_response(
     start_gateway: Any, nats_server: NatsServer
 ) -> None:
     async with (
@@ -100,7 +102,7 @@ async def test_what_is_left_of_a_body_after_its_answer_is_not_waited_for(
     assert answer_in(rest).status == 200
 
 
-async def test_remarks_on_chunks_and_trailers_without_end_are_not_read(
+async def test_endless_chunk_extensions_and_trailers_close_the_connection(
     gateway: httpx.AsyncClient,
 ) -> None:
     for beginning in (b"1;", b"0\r\nx: "):
@@ -110,12 +112,12 @@ async def test_remarks_on_chunks_and_trailers_without_end_are_not_read(
                 await flood(stream)
 
 
-async def test_a_trailer_is_no_header(gateway: httpx.AsyncClient) -> None:
-    """What comes after the body could not be looked at before it."""
+async def test_a_trailer_does_not_become_a_header(gateway: httpx.AsyncClient) -> None:
+    """Trailers arrive after the headers were checked."""
     body = b'{"flow_name": "f"}'
     answer = await raw(
         gateway,
-        # In one packet, so that it is all there before anybody looks.
+        # In one packet, so that the trailer is parsed before the request is processed.
         CHUNKED.replace(b"\r\n\r\n", b"\r\n" + CLOSE)
         + b"%x\r\n%b\r\n0\r\n" % (len(body), body)
         + b"X-Request-ID: of-a-trailer\r\nHost: evil.example\r\n\r\n",
@@ -125,7 +127,7 @@ async def test_a_trailer_is_no_header(gateway: httpx.AsyncClient) -> None:
     assert answer.headers["x-request-id"] != "of-a-trailer"
 
 
-async def test_chunks_of_one_byte_are_taken(gateway: httpx.AsyncClient) -> None:
+async def test_chunks_of_one_byte_are_accepted(gateway: httpx.AsyncClient) -> None:
     body = b'{"flow_name": "f", "params": {"text": "' + b"x" * 20 * KIBIBYTE + b'"}}'
     chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body)
 
@@ -136,7 +138,7 @@ async def test_chunks_of_one_byte_are_taken(gateway: httpx.AsyncClient) -> None:
     assert answer.status == 200
 
 
-async def test_requests_that_do_not_wait_for_answers_are_answered_in_turn(
+async def test_pipelined_requests_are_answered_in_order(
     gateway: httpx.AsyncClient,
 ) -> None:
     async with connection(gateway) as stream:
@@ -146,10 +148,10 @@ async def test_requests_that_do_not_wait_for_answers_are_answered_in_turn(
     assert received.count(b"HTTP/1.1 200 OK") == 16
 
 
-async def test_a_packet_full_of_requests_is_not_kept(gateway: httpx.AsyncClient) -> None:
-    """Each of them would take a hundred times the room that its bytes take."""
+async def test_too_many_pipelined_requests_close_the_connection(gateway: httpx.AsyncClient) -> None:
+    """Each request takes a hundred times as much memory as its bytes."""
     async with connection(gateway) as stream:
-        # Nobody reads the answers, so that none of what waits behind them could be done.
+        # The responses are not read, so the pipelined requests cannot be processed.
         await stream.send((GET + b"\r\n") * 4000)
         assert await rest_of(stream) == b""
 
@@ -160,7 +162,7 @@ async def flood(stream: SocketStream) -> None:
 
 
 async def dripped(stream: SocketStream, head: bytes, *, drop: bytes = b"x") -> bytes:
-    """Send a head and then a little at a time until the other side has enough; return its word."""
+    """Send a head, then `drop` repeatedly until the server answers; return the answer."""
     received = b""
 
     async def send() -> None:

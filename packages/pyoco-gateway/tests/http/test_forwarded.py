@@ -1,4 +1,4 @@
-"""Who calls, behind proxies."""
+"""Client addresses behind proxies."""
 
 import ipaddress
 from contextlib import AsyncExitStack
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.types import Receive, Scope, Send
 
-from pyoco_gateway.http.forwarded import PeerAddresses, peer_behind
+from pyoco_gateway.http.forwarded import ForwardedFor, client_behind
 from pyoco_protocol.settings.http_server import Network
 from pyoco_testkit.nats_server import NatsServer
 
@@ -22,26 +22,26 @@ TRUSTED: list[Network] = [
 @pytest.mark.parametrize(
     ("peer", "forwarded", "caller"),
     [
-        # Nobody believes who is no proxy.
+        # A caller that is not a trusted proxy is not believed.
         ("203.0.113.9", ["6.6.6.6"], "203.0.113.9"),
         ("127.0.0.1", ["6.6.6.6"], "127.0.0.1"),
         ("10.0.0.1", [], "10.0.0.1"),
         ("10.0.0.1", ["203.0.113.9"], "203.0.113.9"),
-        # What the caller wrote itself stands on the left.
+        # The caller's own entries come first.
         ("10.0.0.1", ["6.6.6.6, 203.0.113.9"], "203.0.113.9"),
         ("10.0.0.1", ["6.6.6.6", "203.0.113.9"], "203.0.113.9"),
         ("10.0.0.1", ["10.0.0.7, 203.0.113.9"], "203.0.113.9"),
         ("10.0.0.1", ["6.6.6.6, 203.0.113.9, 10.0.0.2"], "203.0.113.9"),
         ("2001:db8:1::5", ["2001:db8:9::1"], "2001:db8:9::1"),
-        # All of them are ours: the farthest.
+        # All hops are trusted: the farthest one counts.
         ("10.0.0.1", ["10.0.0.3, 10.0.0.2"], "10.0.0.3"),
-        # With ports, as some proxies write them.
+        # Some proxies append ports.
         ("10.0.0.1", ["203.0.113.9:4711"], "203.0.113.9"),
         ("10.0.0.1", ["[2001:db8:9::1]:4711"], "2001:db8:9::1"),
         ("10.0.0.1", [" 203.0.113.9 "], "203.0.113.9"),
-        # IPv4 in IPv6 is the same address.
+        # An IPv4-mapped IPv6 address is the same address.
         ("::ffff:10.0.0.1", ["::ffff:203.0.113.9"], "203.0.113.9"),
-        # What is no address ends the chain.
+        # An invalid address ends the chain.
         ("10.0.0.1", ["unknown"], "10.0.0.1"),
         ("10.0.0.1", ["6.6.6.6, unknown, 10.0.0.2"], "10.0.0.2"),
         ("10.0.0.1", ["<script>"], "10.0.0.1"),
@@ -50,37 +50,37 @@ TRUSTED: list[Network] = [
         ("not an address", ["6.6.6.6"], "not an address"),
     ],
 )
-def test_the_caller_is_the_nearest_that_is_no_proxy_of_ours(
+def test_the_client_is_the_nearest_address_that_is_not_a_trusted_proxy(
     peer: str, forwarded: list[str], caller: str
 ) -> None:
-    assert peer_behind(peer, forwarded, TRUSTED) == caller
+    assert client_behind(peer, forwarded, TRUSTED) == caller
 
 
-def test_a_chain_without_end_is_not_followed_to_its_end() -> None:
-    assert peer_behind("10.0.0.1", ["6.6.6.6", "10.0.0.2," * 10_000 + "10.0.0.2"], TRUSTED) == (
+def test_only_the_last_hops_of_a_long_chain_are_read() -> None:
+    assert client_behind("10.0.0.1", ["6.6.6.6", "10.0.0.2," * 10_000 + "10.0.0.2"], TRUSTED) == (
         "10.0.0.2"
     )
 
 
 @given(st.ip_addresses().map(str), st.lists(st.text(max_size=30), max_size=5))
-def test_whoever_is_no_proxy_is_who_it_is(peer: str, forwarded: list[str]) -> None:
-    assert peer_behind(peer, forwarded, []) == peer
+def test_the_header_of_an_untrusted_peer_is_ignored(peer: str, forwarded: list[str]) -> None:
+    assert client_behind(peer, forwarded, []) == peer
 
 
 @given(st.lists(st.text(max_size=30) | st.ip_addresses().map(str), max_size=5))
-def test_a_caller_cannot_choose_its_address(written: list[str]) -> None:
-    """Whatever it writes into the header: the proxy adds the truth at the end."""
-    assert peer_behind("10.0.0.1", [*written, "203.0.113.9"], TRUSTED) == "203.0.113.9"
+def test_a_client_cannot_choose_its_address(written: list[str]) -> None:
+    """The proxy appends the real address to the client's own entries."""
+    assert client_behind("10.0.0.1", [*written, "203.0.113.9"], TRUSTED) == "203.0.113.9"
 
 
 @pytest.mark.parametrize("header", ["x-real-ip", "forwarded", "x-client-ip", "true-client-ip"])
-async def test_no_other_header_is_believed(header: str) -> None:
+async def test_other_forwarding_headers_are_ignored(header: str) -> None:
     headers = [(header.encode(), b"for=6.6.6.6" if header == "forwarded" else b"6.6.6.6")]
 
     assert await client_seen("10.0.0.1", headers) == ("10.0.0.1", 4711)
 
 
-async def test_all_that_follows_sees_the_caller() -> None:
+async def test_the_application_sees_the_address_of_the_client() -> None:
     headers = [(b"x-forwarded-for", b"203.0.113.9"), (b"x-real-ip", b"6.6.6.6")]
 
     assert await client_seen("10.0.0.1", headers) == ("203.0.113.9", 0)
@@ -89,17 +89,17 @@ async def test_all_that_follows_sees_the_caller() -> None:
 @pytest.mark.parametrize(
     ("trusted", "statuses"),
     [
-        # Nobody can dodge a limit by what it writes.
+        # The header of an untrusted caller does not change its address.
         ({}, [200, 429, 429, 429]),
         ({"PYOCO_TRUSTED_PROXIES": "192.0.2.1"}, [200, 429, 429, 429]),
         ({"PYOCO_TRUSTED_PROXIES": "192.0.2.1, 127.0.0.0/8"}, [200, 200, 429, 429]),
     ],
-    ids=["nobody", "somebody else", "this one"],
+    ids=["no proxy", "another proxy", "this proxy"],
 )
-async def test_limits_go_by_who_calls(
+async def test_rate_limits_count_by_the_forwarded_address(
     start_gateway: Any, nats_server: NatsServer, trusted: dict[str, str], statuses: list[int]
 ) -> None:
-    """PITFALLS 28: uvicorn would believe whoever calls from loopback."""
+    """Uvicorn by default would trust every caller from loopback."""
     found: list[int] = []
     limits = {"PYOCO_SSE_MAX_STREAMS_PER_PEER": "1"}
     async with AsyncExitStack() as held:
@@ -116,18 +116,18 @@ async def test_limits_go_by_who_calls(
 
 
 async def client_seen(peer: str, headers: list[tuple[bytes, bytes]]) -> Any:
-    """Return who calls, as the application sees it."""
+    """Return the client in the scope that the application gets."""
     seen: list[Any] = []
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         seen.append(scope["client"])
 
     async def receive() -> Any:
-        raise AssertionError("nobody reads")
+        raise AssertionError("receive was called")
 
     async def send(message: Any) -> None:
-        raise AssertionError("nobody answers")
+        raise AssertionError("send was called")
 
     scope = {"type": "http", "client": (peer, 4711), "headers": headers}
-    await PeerAddresses(app, TRUSTED)(scope, receive, send)
+    await ForwardedFor(app, TRUSTED)(scope, receive, send)
     return seen[0]

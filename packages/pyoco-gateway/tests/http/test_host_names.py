@@ -1,4 +1,4 @@
-"""By which names a gateway may be called."""
+"""Host names that the gateway answers to."""
 
 import pytest
 from hypothesis import given
@@ -20,7 +20,7 @@ from pyoco_gateway.http.host_names import AllowedHosts, host_in
         ("my_host:80", "my_host"),
     ],
 )
-def test_a_host_has_one_spelling(authority: str, host: str) -> None:
+def test_host_names_are_normalized(authority: str, host: str) -> None:
     assert host_in(authority) == host
 
 
@@ -47,14 +47,14 @@ def test_a_host_has_one_spelling(authority: str, host: str) -> None:
         "x" * 300,
     ],
 )
-def test_what_names_no_host_is_none(authority: str) -> None:
+def test_an_invalid_authority_has_no_host(authority: str) -> None:
     assert host_in(authority) is None
 
 
 @pytest.mark.parametrize(
     "host", ["localhost", "127.0.0.1", "127.255.0.3", "::1", "pyoco.example", "192.0.2.7"]
 )
-def test_names_of_this_machine_and_those_allowed_are_answered(host: str) -> None:
+def test_local_and_allowed_names_are_accepted(host: str) -> None:
     hosts = AllowedHosts(["Pyoco.Example."])
 
     assert hosts.allow(host, "192.0.2.7")
@@ -67,23 +67,23 @@ def test_names_of_this_machine_and_those_allowed_are_answered(host: str) -> None
         "localhost.evil.example",
         "evil-localhost",
         "127.0.0.1.evil.example",
-        # Spellings of 127.0.0.1 that some resolvers know: names to us, and to a browser no name.
+        # Other spellings of 127.0.0.1, which some resolvers accept and browsers normalize.
         "2130706433",
         "0x7f.1",
         "128.0.0.1",
-        "0.0.0.0",  # noqa: S104 - a name that somebody may use
+        "0.0.0.0",  # noqa: S104 - a host name, not a bind address
         "::",
         "::2",
         "192.0.2.8",
         "sub.pyoco.example",
     ],
 )
-def test_no_other_name_is_answered(host: str) -> None:
+def test_other_names_are_refused(host: str) -> None:
     assert not AllowedHosts(["pyoco.example"]).allow(host, "192.0.2.7")
 
 
 @given(st.text(max_size=40))
-def test_whatever_is_sent_it_names_a_host_or_none(authority: str) -> None:
+def test_any_text_is_a_normalized_host_or_none(authority: str) -> None:
     host = host_in(authority)
 
     assert host is None or host_in(f"[{host}]" if ":" in host else host) == host

@@ -1,4 +1,4 @@
-"""Whatever a caller writes, each record of the log stays one line, and steers no terminal."""
+"""Text from callers neither splits log lines nor reaches a terminal as control characters."""
 
 import io
 import json
@@ -15,8 +15,8 @@ from pyoco_protocol.settings import LogSettings
 from pyoco_testkit.nats_server import NatsServer
 from raw_http import raw
 
-# The end of a line in every alphabet, the beginning of a colour, the end of a string, and what
-# turns the direction of text.
+# All Unicode line ends, the start of a colour sequence, the end of a string, and marks that
+# change the direction of text.
 INJECTION = (
     "x\r\n"
     '{"level":"CRITICAL","message":"forged"}\n'
@@ -28,7 +28,7 @@ RECORD = re.compile(r"\d{4}-\d\d-\d\dT\S+Z (DEBUG|INFO|WARNING|ERROR) +pyoco-ser
 
 @pytest.fixture
 def written() -> Iterator[dict[str, io.StringIO]]:
-    """Give what is logged, in both formats, from the lowest level on."""
+    """Yield the log in both formats, at the lowest level."""
     root = logging.getLogger()
     former = root.level
     streams = {name: io.StringIO() for name in ("json", "text")}
@@ -50,7 +50,7 @@ def written() -> Iterator[dict[str, io.StringIO]]:
         root.removeHandler(handler)
 
 
-async def test_a_record_stays_one_line_whatever_a_caller_writes(
+async def test_each_log_record_stays_one_line(
     start_gateway: Any, nats_server: NatsServer, written: dict[str, io.StringIO]
 ) -> None:
     async with start_gateway(nats_server.url) as gateway:
@@ -64,12 +64,12 @@ async def test_a_record_stays_one_line_whatever_a_caller_writes(
     assert not [text for text in texts if not RECORD.match(text)]
     assert {record["service"] for record in records} == {"pyoco-server:http"}
     assert "CRITICAL" not in {record["level"] for record in records}
-    # It was there to be written.
+    # The injected text did reach the log.
     assert [record for record in records if "forged" in json.dumps(record)]
 
 
 async def write_everywhere(gateway: httpx.AsyncClient) -> None:
-    """Put the injection wherever a caller can put text."""
+    """Send the injection in every place where a caller can send text."""
     json_type = {"Content-Type": "application/json"}
     as_path = "/" + "".join(f"%{byte:02x}" for byte in INJECTION.encode())
     for method in ("GET", "POST", "PUT"):
@@ -87,7 +87,7 @@ async def write_everywhere(gateway: httpx.AsyncClient) -> None:
     for body in bodies:
         await gateway.post("/runs", content=json.dumps(body), headers=json_type)
         await gateway.post("/dlq/redrive", content=json.dumps(body), headers=json_type)
-    # What a header can hold of it.
+    # The part that is allowed in a header.
     in_header = "".join(char for char in INJECTION if char in "\x85\x9b\t" or char >= " ")
     value = in_header.encode("latin-1", "replace")
     for name in (b"X-Request-ID", b"Host", b"Content-Type", b"Origin", b"X-Idempotency-Key"):

@@ -1,4 +1,4 @@
-"""Pages of other sites, told from our own and from programs."""
+"""Detection of requests from pages of other sites."""
 
 import pytest
 
@@ -10,23 +10,21 @@ HOST = "127.0.0.1:8000"
 @pytest.mark.parametrize(
     ("origin", "fetch_site"),
     [
-        # A program.
+        # Not a browser.
         (None, None),
-        # A page of our own, in browsers old and new.
+        # A page of the gateway, in old and new browsers.
         ("http://127.0.0.1:8000", None),
         ("http://127.0.0.1:8000", "same-origin"),
         (None, "same-origin"),
         (None, "none"),
-        # Behind a proxy that changes the Host header; no page can write this one.
+        # Behind a proxy that changes the Host header; a page cannot set Sec-Fetch-Site.
         ("https://pyoco.example", "same-origin"),
-        # The operator says that this is us.
+        # The host is in the allowed names.
         ("https://dashboard.example", None),
         ("https://dashboard.example:8443", "cross-site"),
     ],
 )
-def test_programs_and_pages_of_our_own_may_change_things(
-    origin: str | None, fetch_site: str | None
-) -> None:
+def test_programs_and_own_pages_are_not_foreign(origin: str | None, fetch_site: str | None) -> None:
     allowed = frozenset({"dashboard.example"})
 
     assert foreign_origin(origin=origin, fetch_site=fetch_site, host=HOST, allowed=allowed) is None
@@ -37,7 +35,7 @@ def test_programs_and_pages_of_our_own_may_change_things(
     [
         ("https://evil.example", None),
         ("https://evil.example", "cross-site"),
-        # Another service on the same machine is another site to us.
+        # Another service on the same machine is another site.
         ("http://127.0.0.1:3000", None),
         ("http://127.0.0.1:3000", "same-site"),
         ("http://localhost:8000", None),
@@ -52,7 +50,7 @@ def test_programs_and_pages_of_our_own_may_change_things(
         ("https://evil.example#dashboard.example", None),
     ],
 )
-def test_pages_of_other_sites_may_not(origin: str | None, fetch_site: str | None) -> None:
+def test_pages_of_other_sites_are_foreign(origin: str | None, fetch_site: str | None) -> None:
     allowed = frozenset({"dashboard.example"})
 
     found = foreign_origin(origin=origin, fetch_site=fetch_site, host=HOST, allowed=allowed)

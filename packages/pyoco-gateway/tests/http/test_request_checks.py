@@ -1,4 +1,4 @@
-"""The first look at a request: its Host, who is behind it, what it says it brings."""
+"""Checks of request headers: Host, Origin, Content-Type, Content-Encoding."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,19 +8,19 @@ import pytest
 from fastapi import FastAPI
 
 from pyoco_gateway import app as application
-from pyoco_gateway.http.origins import SAFE
+from pyoco_gateway.http.origins import SAFE_METHODS
 from pyoco_gateway.settings import gateway_settings
 from pyoco_testkit.nats_server import NatsServer
 from raw_http import raw
 
 SUBMISSION = {"flow_name": "hello"}
 FORMS = {"/runs/yaml", "/runs/yaml/validate"}
-# What a page can have a browser send to any address, without asking first.
+# Content types that a page can make a browser send to any site without a preflight request.
 SIMPLE = ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]
 
 
 def changing_routes() -> Iterator[tuple[str, str]]:
-    """Yield every method and path that may change something, as the application has them."""
+    """Yield every unsafe method and path of the application."""
     found: list[FastAPI] = []
 
     class Noted(FastAPI):
@@ -33,7 +33,7 @@ def changing_routes() -> Iterator[tuple[str, str]]:
         application.create_app(gateway_settings({"PYOCO_LOAD_DOTENV": "0"}))
     for path, operations in found[0].openapi()["paths"].items():
         for method in operations:
-            if method.upper() not in SAFE:
+            if method.upper() not in SAFE_METHODS:
                 yield method.upper(), path
 
 
@@ -44,22 +44,22 @@ def spelled_out(path: str) -> str:
     return path.replace("{run_id}", "00000000-0000-4000-8000-000000000000").replace("{seq}", "1")
 
 
-async def test_names_of_this_machine_are_answered(gateway: httpx.AsyncClient) -> None:
+async def test_local_host_names_are_accepted(gateway: httpx.AsyncClient) -> None:
     for host in ("localhost", "localhost:1", "LOCALHOST.", "127.0.0.1", "127.9.9.9:80", "[::1]:8"):
         assert (await gateway.get("/health", headers={"Host": host})).status_code == 200, host
 
 
-async def test_a_name_that_was_made_to_lead_here_is_answered_nothing(
+async def test_a_rebound_host_name_cannot_read(
     gateway: httpx.AsyncClient,
 ) -> None:
-    """A page whose name resolves to this machine could read and change everything."""
+    """DNS rebinding: a page whose host name resolves to this machine could read everything."""
     for host in ("evil.example", "evil.example:8000", "localhost.evil.example"):
         for path in ("/", "/health", "/runs", "/metrics", "/openapi.json", "/nothing"):
             answer = await gateway.get(path, headers={"Host": host})
             assert (answer.status_code, answer.json()["err_id"]) == (421, "ERR-PYOCO-0135")
 
 
-async def test_a_name_that_was_made_to_lead_here_changes_nothing(
+async def test_a_rebound_host_name_cannot_change_anything(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     answer = await gateway.post("/runs", json=SUBMISSION, headers={"Host": "evil.example"})
@@ -68,7 +68,7 @@ async def test_a_name_that_was_made_to_lead_here_changes_nothing(
     assert await store.runs() == {}
 
 
-async def test_a_host_that_is_missing_twice_there_or_none_is_refused(
+async def test_a_missing_repeated_or_invalid_host_header_is_refused(
     gateway: httpx.AsyncClient,
 ) -> None:
     for lines in (
@@ -86,7 +86,7 @@ async def test_a_host_that_is_missing_twice_there_or_none_is_refused(
         assert (answer.status, answer.err_id) == (400, "ERR-PYOCO-0135"), lines
 
 
-async def test_names_that_the_operator_allows_are_answered(
+async def test_host_names_in_the_settings_are_accepted(
     start_gateway: Any, nats_server: NatsServer
 ) -> None:
     allowed = "pyoco.example, pyoco.internal"
@@ -99,8 +99,8 @@ async def test_names_that_the_operator_allows_are_answered(
     assert statuses == [200, 200, 200, 421]
 
 
-def test_every_route_that_changes_something_is_looked_at() -> None:
-    """The list is the application's own; these are there at least."""
+def test_the_list_of_unsafe_routes_is_complete() -> None:
+    """The list comes from the application; it contains at least these routes."""
     assert {
         ("POST", "/runs"),
         ("POST", "/runs/yaml"),
@@ -113,10 +113,10 @@ def test_every_route_that_changes_something_is_looked_at() -> None:
     } <= set(CHANGING)
 
 
-async def test_no_route_takes_what_a_form_of_any_page_could_send(
+async def test_no_route_accepts_a_content_type_that_needs_no_preflight(
     gateway: httpx.AsyncClient,
 ) -> None:
-    """With and without a body: a cancel needs none."""
+    """With and without a body, because a cancel needs none."""
     for method, path in CHANGING:
         wrong = [*SIMPLE[:2], "application/json"] if path in FORMS else SIMPLE
         for content_type in [*wrong, "application/jsonx", "text/json", "json", ""]:
@@ -133,7 +133,7 @@ async def test_no_route_takes_what_a_form_of_any_page_could_send(
                 ), (method, path, content_type)
 
 
-async def test_one_good_content_type_does_not_excuse_a_bad_one(gateway: httpx.AsyncClient) -> None:
+async def test_a_second_content_type_header_is_checked_too(gateway: httpx.AsyncClient) -> None:
     answer = await raw(
         gateway,
         b"POST /runs HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 2\r\n"
@@ -143,7 +143,7 @@ async def test_one_good_content_type_does_not_excuse_a_bad_one(gateway: httpx.As
     assert answer.status == 415
 
 
-async def test_a_page_of_another_site_changes_nothing(
+async def test_a_page_of_another_site_cannot_change_anything(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     run_id = (await gateway.post("/runs", json=SUBMISSION)).json()["run_id"]
@@ -167,20 +167,22 @@ async def test_a_page_of_another_site_changes_nothing(
     assert await store.runs() == before
 
 
-async def test_a_page_of_our_own_may_change_things(gateway: httpx.AsyncClient) -> None:
+async def test_an_own_page_may_change_things(gateway: httpx.AsyncClient) -> None:
     own = str(gateway.base_url).rstrip("/")
     for headers in ({"Origin": own}, {"Origin": own, "Sec-Fetch-Site": "same-origin"}):
         answer = await gateway.post("/runs", json=SUBMISSION, headers=headers)
         assert answer.status_code == 200
 
 
-async def test_a_page_of_another_site_may_lead_to_ours(gateway: httpx.AsyncClient) -> None:
+async def test_a_page_of_another_site_may_link_to_the_gateway(gateway: httpx.AsyncClient) -> None:
     headers = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
 
     assert (await gateway.get("/", headers=headers)).status_code == 200
 
 
-async def test_a_compressed_body_is_refused_unread(gateway: httpx.AsyncClient, store: Any) -> None:
+async def test_a_compressed_body_is_refused_without_reading_it(
+    gateway: httpx.AsyncClient, store: Any
+) -> None:
     for encoding in ("gzip", "deflate", "br", "zstd", "identity, gzip", "x"):
         answer = await gateway.post(
             "/runs", json=SUBMISSION, headers={"Content-Encoding": encoding}
@@ -191,7 +193,7 @@ async def test_a_compressed_body_is_refused_unread(gateway: httpx.AsyncClient, s
     assert await store.runs() == {}
 
 
-async def test_no_browser_is_told_that_another_site_may_read_this(
+async def test_responses_have_no_cors_headers(
     gateway: httpx.AsyncClient,
 ) -> None:
     asked = {

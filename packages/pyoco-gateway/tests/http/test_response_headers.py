@@ -1,4 +1,4 @@
-"""What every answer tells a browser."""
+"""Security headers of every response."""
 
 import re
 from typing import Any
@@ -22,27 +22,27 @@ JSON = {"Content-Type": "application/json"}
 
 
 def is_safe(answer: httpx.Response | Answer) -> bool:
-    """Whether all of it is said, each once, and nothing is allowed that stands in a page."""
+    """Return whether each header occurs once and the policy allows no inline scripts."""
     policy = answer.headers["content-security-policy"]
-    said = {name: answer.headers.get_list(name) for name in NAMES}
+    found = {name: answer.headers.get_list(name) for name in NAMES}
     return (
         "server" not in answer.headers
-        and all(len(values) == 1 for values in said.values())
-        and said["x-content-type-options"] == ["nosniff"]
-        and said["referrer-policy"] == ["no-referrer"]
-        and said["x-frame-options"] == ["DENY"]
-        and said["cache-control"] == ["no-store"]
+        and all(len(values) == 1 for values in found.values())
+        and found["x-content-type-options"] == ["nosniff"]
+        and found["referrer-policy"] == ["no-referrer"]
+        and found["x-frame-options"] == ["DENY"]
+        and found["cache-control"] == ["no-store"]
         and "default-src 'self'" in policy
         and "frame-ancestors 'none'" in policy
         and not re.search(r"unsafe|\*|https?:|data:|blob:", policy)
     )
 
 
-def test_nothing_is_said_twice() -> None:
+def test_no_header_is_listed_twice() -> None:
     assert tuple(name for name, _ in RESPONSE_HEADERS) == NAMES
 
 
-async def test_every_answer_is_safe_in_a_browser(gateway: httpx.AsyncClient) -> None:
+async def test_every_response_has_the_security_headers(gateway: httpx.AsyncClient) -> None:
     for method, path, status in (
         ("GET", "/", 200),
         ("HEAD", "/", 200),
@@ -64,7 +64,7 @@ async def test_every_answer_is_safe_in_a_browser(gateway: httpx.AsyncClient) -> 
         assert is_safe(answer), path
 
 
-async def test_so_are_a_run_a_stream_and_a_body_that_is_too_large(
+async def test_a_run_a_stream_and_a_refused_body_have_the_security_headers(
     gateway: httpx.AsyncClient,
 ) -> None:
     accepted = await gateway.post("/runs", json={"flow_name": "f"})
@@ -79,7 +79,7 @@ async def test_so_are_a_run_a_stream_and_a_body_that_is_too_large(
         assert is_safe(answer)
 
 
-async def test_so_is_the_answer_to_what_nobody_foresaw(
+async def test_the_response_to_a_crash_has_the_security_headers(
     gateway: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def crash(*_: Any) -> None:
@@ -96,7 +96,7 @@ async def test_so_is_the_answer_to_what_nobody_foresaw(
     assert is_safe(answer)
 
 
-async def test_so_are_answers_while_the_broker_is_away(start_gateway: Any) -> None:
+async def test_responses_without_a_broker_have_the_security_headers(start_gateway: Any) -> None:
     async with start_gateway("nats://127.0.0.1:1", wait=False) as gateway:
         answer = await gateway.post("/runs", json={"flow_name": "f"})
 
@@ -104,14 +104,16 @@ async def test_so_are_answers_while_the_broker_is_away(start_gateway: Any) -> No
     assert is_safe(answer)
 
 
-async def test_so_is_the_answer_to_what_is_no_request(gateway: httpx.AsyncClient) -> None:
-    """The server library answers it, before anything of ours is asked."""
+async def test_the_response_to_invalid_http_has_the_security_headers(
+    gateway: httpx.AsyncClient,
+) -> None:
+    """Uvicorn answers it without the application."""
     post = b"POST /runs HTTP/1.1\r\nHost: localhost\r\n"
     for garbage in (
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
         b"GET\r\n\r\n",
         b"GET / HTTP/9.9\r\n\r\n",
-        # Two lengths, of which a proxy may believe the other.
+        # Two lengths: a proxy may use the other one.
         post + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         post + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\n",
         post + b"Content-Length: -5\r\n\r\n",
@@ -124,7 +126,7 @@ async def test_so_is_the_answer_to_what_is_no_request(gateway: httpx.AsyncClient
         assert is_safe(answer)
 
 
-async def test_who_asks_for_another_protocol_gets_this_one(gateway: httpx.AsyncClient) -> None:
+async def test_an_upgrade_request_is_answered_in_http_1(gateway: httpx.AsyncClient) -> None:
     async with connection(gateway) as stream:
         await stream.send(
             b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\n"

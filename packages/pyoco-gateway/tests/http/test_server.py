@@ -1,4 +1,4 @@
-"""Connections that are not read."""
+"""Clients that do not read their responses."""
 
 from typing import Any
 
@@ -11,10 +11,10 @@ from pyoco_testkit.nats_server import NatsServer
 from sse_client import stalled_reader
 
 
-async def test_who_does_not_take_an_answer_does_not_keep_the_connection_for_ever(
+async def test_a_connection_with_an_unread_response_is_closed(
     start_gateway: Any, nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Closing a connection waits for what is unsent, which may be for as long as the peer likes."""
+    """Closing a connection waits for unsent bytes, and a client may never read them."""
     monkeypatch.setattr(server, "_KEEP_ALIVE_SEC", 1)
     large = {"flow_name": "hello", "params": {"text": "x" * 190_000}}
     async with start_gateway(nats_server.url) as gateway:
@@ -30,10 +30,10 @@ async def test_who_does_not_take_an_answer_does_not_keep_the_connection_for_ever
             await eventually(served, False)
 
 
-async def test_nor_does_who_asks_for_more_and_takes_nothing(
+async def test_a_connection_with_an_unread_response_and_a_second_request_is_closed(
     start_gateway: Any, nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second answer waits for the first to be taken, for as long as the peer likes."""
+    """The second response waits until the client reads the first, which may be never."""
     monkeypatch.setattr(server, "_KEEP_ALIVE_SEC", 1)
     large = {"flow_name": "hello", "params": {"text": "x" * 190_000}}
     async with start_gateway(nats_server.url) as gateway:

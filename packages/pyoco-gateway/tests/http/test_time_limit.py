@@ -1,4 +1,4 @@
-"""Bodies that do not come, and answers that are not found."""
+"""Time limits of request bodies and responses."""
 
 import time
 from typing import Any
@@ -18,10 +18,10 @@ SOON = "0.5"
 SLOW_CALLERS = 50
 
 
-async def test_a_body_of_a_byte_now_and_then_is_not_waited_for(
+async def test_a_slow_body_is_refused_after_the_timeout(
     start_gateway: Any, nats_server: NatsServer, store: Any
 ) -> None:
-    """However it says that it goes on; others are served meanwhile."""
+    """With a declared length and in chunks; other callers are served meanwhile."""
     async with start_gateway(nats_server.url, PYOCO_HTTP_BODY_TIMEOUT_SEC=SOON) as gateway:
         for head, drop in (
             (POST + b"Content-Length: 1000\r\n\r\n", b"{"),
@@ -43,7 +43,7 @@ async def test_a_body_of_a_byte_now_and_then_is_not_waited_for(
     assert len(await store.runs()) == 2
 
 
-async def test_a_body_that_comes_in_pieces_is_taken(gateway: httpx.AsyncClient) -> None:
+async def test_a_body_in_many_packets_is_accepted(gateway: httpx.AsyncClient) -> None:
     async with connection(gateway) as stream:
         await stream.send(POST + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(BODY))
         for byte in BODY:
@@ -54,7 +54,7 @@ async def test_a_body_that_comes_in_pieces_is_taken(gateway: httpx.AsyncClient) 
     assert answer.status == 200
 
 
-async def test_an_answer_that_is_not_found_is_given_up(
+async def test_a_request_without_a_response_is_cancelled_after_the_timeout(
     start_gateway: Any, broker_link: Any
 ) -> None:
     link, url = broker_link
@@ -73,7 +73,7 @@ async def test_an_answer_that_is_not_found_is_given_up(
     assert again.status_code == 404
 
 
-async def test_a_stream_goes_on_after_the_time_for_an_answer(
+async def test_a_stream_continues_after_the_request_timeout(
     start_gateway: Any, nats_server: NatsServer
 ) -> None:
     async with start_gateway(nats_server.url, PYOCO_HTTP_REQUEST_TIMEOUT_SEC=SOON) as gateway:
@@ -86,17 +86,17 @@ async def test_a_stream_goes_on_after_the_time_for_an_answer(
     assert any("PENDING" in line for line in lines)
 
 
-async def test_an_end_from_elsewhere_is_passed_on() -> None:
-    """Whoever stops the server must not be told that a caller was slow."""
+async def test_a_cancellation_from_outside_is_not_answered_as_a_timeout() -> None:
+    """A shutdown of the server cancels requests too."""
     limit = TimeLimit(forever, request_sec=60, body_sec=60)
 
     with anyio.move_on_after(0.1) as scope:
-        await limit({"type": "http"}, nothing_comes, nobody_listens)
+        await limit({"type": "http"}, unused_receive, unused_send)
 
     assert scope.cancelled_caught
 
 
-async def test_an_answer_that_began_is_not_begun_again() -> None:
+async def test_a_started_response_has_no_time_limit() -> None:
     sent: list[Message] = []
 
     async def send(message: Message) -> None:
@@ -107,13 +107,13 @@ async def test_an_answer_that_began_is_not_begun_again() -> None:
         await anyio.sleep(0.6)
         await send({"type": "http.response.body", "body": b"late"})
 
-    await TimeLimit(slow, request_sec=0.01, body_sec=0.01)({"type": "http"}, nothing_comes, send)
+    await TimeLimit(slow, request_sec=0.01, body_sec=0.01)({"type": "http"}, unused_receive, send)
 
     assert [message["type"] for message in sent] == ["http.response.start", "http.response.body"]
 
 
 @pytest.mark.parametrize("kind", ["lifespan", "websocket"])
-async def test_what_is_no_request_has_all_the_time(kind: str) -> None:
+async def test_other_scopes_have_no_time_limit(kind: str) -> None:
     seen: list[str] = []
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -121,13 +121,13 @@ async def test_what_is_no_request_has_all_the_time(kind: str) -> None:
         seen.append(scope["type"])
 
     limit = TimeLimit(app, request_sec=0.01, body_sec=0.01)
-    await limit({"type": kind}, nothing_comes, nobody_listens)
+    await limit({"type": kind}, unused_receive, unused_send)
 
     assert seen == [kind]
 
 
 async def drip(gateway: httpx.AsyncClient, head: bytes, drop: bytes, received: list[bytes]) -> None:
-    """Send a body a little at a time until the other side has enough; note its word."""
+    """Send a body slowly until the server answers; append the answer to `received`."""
     async with connection(gateway) as stream, anyio.create_task_group() as tasks:
 
         async def send() -> None:
@@ -148,9 +148,9 @@ async def forever(scope: Scope, receive: Receive, send: Send) -> None:
     await anyio.sleep_forever()
 
 
-async def nothing_comes() -> Message:
-    raise AssertionError("nobody reads")
+async def unused_receive() -> Message:
+    raise AssertionError("receive was called")
 
 
-async def nobody_listens(message: Message) -> None:
-    raise AssertionError("nobody answers")
+async def unused_send(message: Message) -> None:
+    raise AssertionError("send was called")

@@ -1,4 +1,4 @@
-"""Forms over a real socket: whatever a caller sends as one, it is told what is wrong."""
+"""Multipart forms over a real socket: invalid ones get a named error."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ async def post(gateway: httpx.AsyncClient, body: bytes, content_type: str = FORM
     return await gateway.post("/runs/yaml", content=body, headers={"Content-Type": content_type})
 
 
-async def test_names_of_files_and_what_surrounds_the_parts_mean_nothing(
+async def test_file_names_and_the_epilogue_are_ignored(
     gateway: httpx.AsyncClient,
 ) -> None:
     for name in (b"../../etc/passwd", b"a\\b", b"%00", "\u202egnp.exe".encode(), b""):
@@ -47,8 +47,8 @@ WRONG_FORMS: list[tuple[bytes, str]] = [
     (part("flow_name") + END, "workflow: is missing"),
     (WHOLE + part("flow_name") + END, "flow_name: comes twice"),
     (WHOLE + part("workflow", GOOD) + END, "workflow: comes twice"),
-    (WHOLE + part("params", b"{}") + END, "params: is no part of this"),
-    (WHOLE + part("x" * 3_000) + END, "is no part of this"),
+    (WHOLE + part("params", b"{}") + END, "params: is not a part of this form"),
+    (WHOLE + part("x" * 3_000) + END, "is not a part of this form"),
     (b"--X\r\nContent-Type: text/plain\r\n\r\nx\r\n" + END, "a part without a name"),
     (part("workflow", GOOD) + part("flow_name", b"x" * 5_000) + END, "more than 4096 bytes"),
     (part("workflow", GOOD) + part("flow_name", b"\xff") + END, "flow_name: is not UTF-8"),
@@ -63,12 +63,14 @@ WRONG_FORMS: list[tuple[bytes, str]] = [
 ]
 
 
-async def test_a_form_that_is_wrong_is_told_so(gateway: httpx.AsyncClient) -> None:
-    for body, said in WRONG_FORMS:
+async def test_an_invalid_form_gets_an_error_that_names_the_fault(
+    gateway: httpx.AsyncClient,
+) -> None:
+    for body, fault in WRONG_FORMS:
         answer = await post(gateway, body)
         problem = answer.json()
         assert (answer.status_code, problem["err_id"]) == (422, "ERR-PYOCO-0002"), body[:200]
-        assert said in problem["detail"]
+        assert fault in problem["detail"]
         assert problem["problems"]
 
 
@@ -84,12 +86,14 @@ CONTENT_TYPES: list[tuple[str, int]] = [
 ]
 
 
-async def test_only_forms_with_a_boundary_are_read(gateway: httpx.AsyncClient) -> None:
+async def test_only_multipart_forms_with_a_boundary_are_accepted(
+    gateway: httpx.AsyncClient,
+) -> None:
     for content_type, status in CONTENT_TYPES:
         assert (await post(gateway, WHOLE + END, content_type)).status_code == status
 
 
-async def test_a_file_above_its_limit_is_left_where_it_passes_it(
+async def test_a_file_above_its_limit_is_refused(
     gateway: httpx.AsyncClient,
 ) -> None:
     for size in (262_145, 320_000, 10_000_000):
@@ -99,7 +103,9 @@ async def test_a_file_above_its_limit_is_left_where_it_passes_it(
         assert problem["max_bytes"] == 262_144
 
 
-async def test_a_body_of_no_declared_length_is_counted_too(gateway: httpx.AsyncClient) -> None:
+async def test_a_body_without_a_declared_length_has_the_same_limit(
+    gateway: httpx.AsyncClient,
+) -> None:
     sent = 0
 
     async def endless() -> Any:
@@ -113,13 +119,13 @@ async def test_a_body_of_no_declared_length_is_counted_too(gateway: httpx.AsyncC
     assert (answer.status_code, answer.json()["err_id"]) == (413, "ERR-PYOCO-0016")
 
 
-async def test_a_file_as_large_as_allowed_is_read(gateway: httpx.AsyncClient) -> None:
+async def test_a_file_at_the_limit_is_accepted(gateway: httpx.AsyncClient) -> None:
     body = part("workflow", GOOD + b"#" * (262_144 - len(GOOD))) + part("flow_name") + END
     assert (await post(gateway, body)).status_code == 200
 
 
 @given(st.lists(st.binary(max_size=30) | st.sampled_from([b"--X", b"\r\n", b"--", b":", b'"'])))
-def test_whatever_comes_is_a_form_or_a_named_failure(chunks: list[bytes]) -> None:
+def test_any_bytes_are_a_form_or_a_named_error(chunks: list[bytes]) -> None:
     async def stream() -> Any:
         yield b"--X\r\n"
         for chunk in chunks:
@@ -130,4 +136,4 @@ def test_whatever_comes_is_a_form_or_a_named_failure(chunks: list[bytes]) -> Non
         reading.send(None)
     except (StopIteration, PyocoError):
         return
-    raise AssertionError("it waits for something")
+    raise AssertionError("the parser waits for more")

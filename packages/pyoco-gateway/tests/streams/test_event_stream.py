@@ -1,4 +1,4 @@
-"""Streams and those who read them: at once, slowly, not at all, or no longer."""
+"""Event streams with fast, slow, stalled and disconnected clients."""
 
 import asyncio
 import os
@@ -24,7 +24,7 @@ LARGE = {"text": "x" * 65_536}
 
 @pytest.fixture
 def hubs(monkeypatch: pytest.MonkeyPatch) -> list[RunHub]:
-    """Give the hubs of the gateways that are started."""
+    """Collect the hubs of the started gateways."""
     made: list[RunHub] = []
 
     def make(*arguments: Any) -> RunHub:
@@ -45,7 +45,7 @@ def descriptors() -> int:
 
 
 class Reader:
-    """Reads one stream with as little as it takes, for there are many of them."""
+    """A minimal client of one stream, because tests open hundreds."""
 
     def __init__(self) -> None:
         self.statuses: list[str] = []
@@ -71,7 +71,7 @@ class Reader:
             await writer.wait_closed()
 
 
-async def test_a_client_that_goes_away_is_noticed_at_once(
+async def test_a_disconnect_ends_the_stream_at_once(
     hubs: list[RunHub], gateway: httpx.AsyncClient, store: Any
 ) -> None:
     run_id = new_run_id()
@@ -80,11 +80,11 @@ async def test_a_client_that_goes_away_is_noticed_at_once(
         async with watching(gateway, path) as stream:
             await stream.next()
             assert hubs[0].watchers == 1
-        # Long before anything more is written to it.
+        # Long before the next event is written.
         await eventually(lambda: hubs[0].watchers, 0, timeout=1.0)
 
 
-async def test_all_watchers_share_one_watch_of_the_broker(
+async def test_all_streams_share_one_watch_on_the_broker(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     run_ids = [new_run_id() for _ in range(10)]
@@ -104,7 +104,7 @@ async def test_all_watchers_share_one_watch_of_the_broker(
         tasks.cancel_scope.cancel()
 
 
-async def test_a_slow_reader_is_told_the_latest_and_not_all_that_was(
+async def test_a_slow_client_gets_the_latest_state_and_no_backlog(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     run_id = new_run_id()
@@ -122,7 +122,7 @@ async def test_a_slow_reader_is_told_the_latest_and_not_all_that_was(
     revisions = [int(line.split(b": ")[1]) for line in text.split(b"\n") if line.startswith(b"id:")]
     assert revisions[-1] == last
     assert revisions == sorted(revisions)
-    # What lies in the buffers of the kernel and the server, and the latest: not sixty.
+    # The events in the buffers of kernel and server, and the latest: far fewer than sixty.
     assert len(revisions) < 15
 
 
@@ -135,7 +135,7 @@ async def read_to_the_end(reader: socket.socket) -> bytes:
     return text
 
 
-async def test_who_never_reads_is_dropped_and_holds_up_nobody(
+async def test_a_stalled_client_is_dropped_and_delays_no_other(
     hubs: list[RunHub],
     gateway: httpx.AsyncClient,
     store: Any,
@@ -155,14 +155,14 @@ async def test_who_never_reads_is_dropped_and_holds_up_nobody(
                 revision = await stored(store, run_id, step=step)
                 assert (await quick.next("snapshot")).revision >= revision
             await eventually(lambda: hubs[0].watchers, 1)
-            # Its connection is gone too, though it still holds its end and takes nothing.
+            # The server has closed the connection, although the client keeps its end open.
             await eventually(descriptors, before - 1)
 
     assert "stalled reader dropped" in caplog.text
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
-async def test_200_watchers_of_40_runs_see_each_end_though_20_never_read(
+async def test_180_streams_see_the_end_of_their_runs_while_20_others_never_read(
     hubs: list[RunHub],
     start_gateway: Any,
     nats_server: NatsServer,
@@ -192,13 +192,13 @@ async def test_200_watchers_of_40_runs_see_each_end_though_20_never_read(
                     path = f"/runs/{run_ids[number % 40]}/watch"
                     tasks.start_soon(reader.read, gateway.base_url, path, count)
                 await eventually(lambda: (opened, hubs[0].watchers), (180, 200))
-                # Enough for those that do not read to notice it.
+                # Enough to fill the buffers of stalled clients.
                 for step in range(1, 8):
                     for run_id in run_ids:
                         await stored(store, run_id, step=step)
                 for run_id in run_ids:
                     await stored(store, run_id, "COMPLETED", step=8)
-        # All who read have read to the end; now those who do not are dropped.
+        # All other streams have ended; now the stalled ones are dropped.
         await eventually(lambda: hubs[0].watchers, 0)
         await eventually(descriptors, before + len(stalled))
         for each in stalled:
@@ -210,7 +210,7 @@ async def test_200_watchers_of_40_runs_see_each_end_though_20_never_read(
         assert reader.revisions == sorted(set(reader.revisions))
 
 
-async def test_a_body_without_end_does_not_keep_a_stream_open(
+async def test_an_endless_request_body_does_not_keep_a_stream_open(
     hubs: list[RunHub], gateway: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def body() -> Any:

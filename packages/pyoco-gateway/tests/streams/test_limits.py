@@ -1,4 +1,4 @@
-"""How many streams may be open."""
+"""Limits on open streams."""
 
 from contextlib import ExitStack
 
@@ -9,7 +9,7 @@ from pyoco_protocol.problems import TooManyRequestsError
 from pyoco_protocol.settings import WatchSettings
 
 
-def test_each_peer_and_all_together_have_a_limit_and_give_back_what_they_took() -> None:
+def test_streams_are_limited_per_address_and_in_total_until_they_close() -> None:
     limits = StreamLimits(WatchSettings(sse_max_streams=3, sse_max_streams_per_peer=2))
     with ExitStack() as held:
         for peer in ("a", "a", "b"):
@@ -24,13 +24,13 @@ def test_each_peer_and_all_together_have_a_limit_and_give_back_what_they_took() 
     assert not limits._by_peer
 
 
-def test_each_key_has_a_limit_over_all_peers_and_gives_back_what_it_took() -> None:
+def test_streams_are_limited_per_key_over_all_addresses() -> None:
     settings = WatchSettings(sse_max_streams_per_peer=3, sse_max_streams_per_key=2)
     limits = StreamLimits(settings)
     with limits.slot("a", "key"), limits.slot("b", "key"):
         with pytest.raises(TooManyRequestsError), limits.slot("c", "key"):
             pass
-        # A refusal takes no place, neither of the key nor of the peer.
+        # A refused stream counts neither for the key nor for the address.
         with limits.slot("c", "other"), limits.slot("c"), limits.slot("c"):
             assert limits.open == 5
     assert not limits._by_key

@@ -1,1 +1,1 @@
-"""Who calls, and what they may do."""
+"""API keys, scopes and tenants: authentication and authorization of requests."""

@@ -1,17 +1,17 @@
-"""Who sent a request: a tenant's key, or, where no keys are asked for, anybody."""
+"""The caller of a request: its tenant, its key and its scopes."""
 
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-# Whose the runs are that nobody signed: those from before keys were asked for.
+# Tenant of runs without a tenant: those submitted while authentication was off.
 DEFAULT_TENANT: Final = "default"
 _SCOPE_KEY: Final = "pyoco.caller"
 
 
 class KeyScope(StrEnum):
-    """What a key may do; `admin` may do all of it, for its own tenant."""
+    """A permission of a key; `admin` includes all others, within the key's tenant."""
 
     RUNS_READ = "runs:read"
     RUNS_WRITE = "runs:write"
@@ -22,38 +22,38 @@ class KeyScope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls. Without a tenant it is anybody, who sees everything: keys are not asked for."""
+    """The caller of a request. Without a tenant, authentication is off and it owns all runs."""
 
     tenant_id: str | None
     key_id: str | None
     scopes: frozenset[KeyScope]
 
     def may(self, scope: KeyScope) -> bool:
-        """Whether the caller's key covers `scope`."""
+        """Return whether the caller's key has `scope`."""
         return scope in self.scopes or KeyScope.ADMIN in self.scopes
 
     def owns(self, tenant_id: str | None) -> bool:
-        """Whether what carries `tenant_id` is the caller's."""
+        """Return whether a resource of the tenant `tenant_id` belongs to the caller."""
         return self.tenant_id is None or (tenant_id or DEFAULT_TENANT) == self.tenant_id
 
 
 UNRESTRICTED: Final = Caller(tenant_id=None, key_id=None, scopes=frozenset(KeyScope))
 
-# Owns nothing and may do nothing: somebody at an open door.
+# An unauthenticated caller on a public route: owns nothing and has no scope.
 ANONYMOUS: Final = Caller(tenant_id="", key_id=None, scopes=frozenset())
 
 
 def is_anonymous(scope: Mapping[str, Any]) -> bool:
-    """Whether the request is known to come from somebody without a good key."""
+    """Return whether the caller of the request is unauthenticated."""
     return scope.get(_SCOPE_KEY) is ANONYMOUS
 
 
 def set_caller(scope: MutableMapping[str, Any], caller: Caller) -> None:
-    """Note in the ASGI `scope` of a request who sent it."""
+    """Store the caller in the ASGI `scope` of its request."""
     scope[_SCOPE_KEY] = caller
 
 
 def caller_of(scope: Mapping[str, Any]) -> Caller:
-    """Return who sent the request; raise KeyError where nobody has asked, which is our fault."""
+    """Return the caller of the request; raise KeyError if no middleware has set it."""
     caller: Caller = scope[_SCOPE_KEY]
     return caller

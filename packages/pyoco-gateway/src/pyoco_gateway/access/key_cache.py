@@ -1,4 +1,4 @@
-"""All keys there are, as their bucket tells of them; nothing is read when a request comes."""
+"""All API keys in memory, updated by a watch on their bucket."""
 
 import logging
 import time
@@ -17,17 +17,17 @@ from pyoco_protocol.topology import LIMIT_MARKER_SEC
 
 _log = logging.getLogger(__name__)
 
-# A revocation works after this time at the latest: who has heard nothing for so long may have
-# missed one. The broker speaks four times as often, also where nothing changes.
-_SILENCE_SEC: Final = 2.0
-# The mark of a deleted key is gone after a while, and who was away for longer never hears of it.
-_AWAY_SEC: Final = LIMIT_MARKER_SEC / 2
+# A revocation takes effect within this time: after a longer silence the watch may have missed
+# one. The broker sends heartbeats four times as often.
+_MAX_SILENCE_SEC: Final = 2.0
+# Delete markers expire. After a longer silence than this a marker may have been missed.
+_MAX_RESUME_SEC: Final = LIMIT_MARKER_SEC / 2
 
 OnKeyChanged = Callable[[str], None]
 
 
 class KeyCache:
-    """Follows the bucket of keys while `run` does; `is_ready` says whether it can be relied on."""
+    """Watches the bucket of keys while `run` runs; `is_ready` says whether it is up to date."""
 
     def __init__(
         self,
@@ -41,62 +41,62 @@ class KeyCache:
         self._pepper_id = pepper_id
         self._clock = clock
         self._records: dict[str, ApiKeyRecord] = {}
-        # What stood in the bucket before it is told from its beginning.
+        # The records before a reset, until the watch has caught up.
         self._before: dict[str, ApiKeyRecord] | None = None
         self._revisions: dict[str, int] = {}
         self._callbacks: list[OnKeyChanged] = []
         self._caught_up = False
         self._starts_over = False
-        self._told_at = float("-inf")
-        self._told = anyio.Event()
-        # The keys of the bucket whose values are no keys.
+        self._caught_up_at = float("-inf")
+        self._caught_up_event = anyio.Event()
+        # Bucket keys whose values are not valid records.
         self.unreadable: set[str] = set()
 
     @classmethod
     def of(cls, broker: Broker, names: Names, pepper: Pepper) -> Self:
-        """Return the ring of a deployment; it tells where a key was made with another pepper."""
+        """Return a cache that logs a warning for keys issued with another pepper."""
         return cls(broker, names.auth_bucket, pepper_id=pepper.id)
 
     async def run(self) -> None:
-        """Follow the bucket until cancelled."""
+        """Watch the bucket until cancelled."""
         await self._watch.run()
 
     @property
     def is_ready(self) -> bool:
-        """Whether all keys are known and a revocation would have been heard of.
+        """Whether all keys are known and no revocation can have been missed.
 
-        Where it is not, nobody can say whether a key is valid: not that it is, nor that it is not.
+        Otherwise it is unknown whether a key is valid.
         """
-        return self._caught_up and self._silent_sec < _SILENCE_SEC
+        return self._caught_up and self._silent_sec < _MAX_SILENCE_SEC
 
     @property
     def _silent_sec(self) -> float:
-        return self._clock() - max(self._watch.heard_at, self._told_at)
+        return self._clock() - max(self._watch.heard_at, self._caught_up_at)
 
     async def until_ready(self, timeout_sec: float) -> None:
-        """Return when all keys are known; raise BrokerUnavailableError if that takes too long."""
+        """Wait until all keys are known; raise BrokerUnavailableError after `timeout_sec`."""
         with anyio.move_on_after(timeout_sec):
             while not self.is_ready:
-                await self._told.wait()
+                await self._caught_up_event.wait()
         if not self.is_ready:
             raise BrokerUnavailableError("the API keys are not read yet")
 
     def find(self, key_id: str) -> ApiKeyRecord | None:
-        """Return what is known of a key, which may be revoked or over; None where there is none."""
+        """Return the record of a key, which may be revoked or expired; None if there is none."""
         return self._records.get(key_id)
 
     def records(self) -> list[ApiKeyRecord]:
-        """Return all keys, in no order."""
+        """Return the records of all keys, in no particular order."""
         return list(self._records.values())
 
     def subscribe(self, callback: OnKeyChanged) -> None:
-        """Have `callback` called with its id whenever a key has changed or gone."""
+        """Call `callback` with the key id when a key has changed or was deleted."""
         self._callbacks.append(callback)
 
-    # --- what the watch tells
+    # --- callbacks of the watch
 
     def on_entry(self, entry: Entry) -> None:
-        """Take note of a key; of one that cannot be read nobody learns that it was ever there."""
+        """Store the record; a key with an invalid record counts as deleted."""
         if entry.revision <= self._revisions.get(entry.key, 0):
             return
         self._revisions[entry.key] = entry.revision
@@ -106,13 +106,13 @@ class KeyCache:
         else:
             self._records[entry.key] = record
         if self._before is None:
-            self._tell(entry.key)
+            self._notify(entry.key)
 
     def on_reset(self) -> None:
-        """Forget all keys: the bucket is told from its beginning, or is another one."""
+        """Drop all records: the watch starts from the beginning, or the bucket was recreated."""
         self._caught_up = False
         self._starts_over = False
-        # A second reset may come before the first was caught up with.
+        # A second reset may come before the watch has caught up after the first.
         if self._before is None:
             self._before = self._records
         self._records = {}
@@ -120,27 +120,27 @@ class KeyCache:
         self.unreadable.clear()
 
     def on_resumed(self) -> None:
-        """Rely on nothing until what went untold is told."""
+        """Wait until the watch has caught up; start over if delete markers may have expired."""
         self._caught_up = False
-        if self._before is None and self._silent_sec > _AWAY_SEC:
+        if self._before is None and self._silent_sec > _MAX_RESUME_SEC:
             self._starts_over = True
             self._watch.start_over()
 
     def on_caught_up(self) -> None:
-        """From here on all there is to know is known."""
+        """Become ready; notify of the keys that changed during a reset."""
         if self._starts_over:
             return
         self._caught_up = True
-        self._told_at = self._clock()
-        self._told.set()
-        self._told = anyio.Event()
+        self._caught_up_at = self._clock()
+        self._caught_up_event.set()
+        self._caught_up_event = anyio.Event()
         before, self._before = self._before, None
         if before is not None:
             for key_id in before.keys() | self._records.keys():
                 if before.get(key_id) != self._records.get(key_id):
-                    self._tell(key_id)
+                    self._notify(key_id)
 
-    def _tell(self, key_id: str) -> None:
+    def _notify(self, key_id: str) -> None:
         for callback in self._callbacks:
             callback(key_id)
 
@@ -152,10 +152,10 @@ class KeyCache:
             record = ApiKeyRecord.model_validate_json(entry.value)
         except ValidationError:
             record = None
-        # A record under the id of another key would open what that one opens.
+        # A copy of a record under another key id must not grant access.
         if record is None or record.key_id != entry.key:
             self.unreadable.add(entry.key)
-            _log.warning("key record cannot be read; the key is refused", extra=_fields(entry))
+            _log.warning("invalid key record; the key is refused", extra=_fields(entry))
             return None
         if self._pepper_id is not None and record.pepper_id != self._pepper_id:
             _log.warning(

@@ -1,4 +1,4 @@
-"""Whose key a request shows: what is known of all keys, and what it takes to recognise one."""
+"""Authenticates the API key of a request against the key cache."""
 
 import time
 from collections.abc import Callable
@@ -10,33 +10,33 @@ from pyoco_gateway.access.keys import ApiKeyRecord, Pepper, PresentedKey
 from pyoco_protocol.problems import ApiKeyInvalidError, BrokerUnavailableError
 
 
-def caller_by(record: ApiKeyRecord) -> Caller:
-    """Return who calls with this key."""
+def caller_with(record: ApiKeyRecord) -> Caller:
+    """Return the caller that a key identifies."""
     return Caller(record.tenant_id, record.key_id, record.scopes)
 
 
 @dataclass(frozen=True, slots=True)
 class KeyCheck:
-    """Recognises keys. Nothing is read from the broker for it, and it takes microseconds.
+    """Authenticates keys in microseconds, without reading from the broker.
 
-    So nobody can slow others down with keys that are wrong, and as much is done for a key id that
-    does not exist as for one that does.
+    Invalid keys therefore cannot slow down other callers. An unknown key id takes as much work as
+    a known one.
     """
 
-    ring: KeyCache
+    cache: KeyCache
     pepper: Pepper
     clock: Callable[[], float] = time.time
 
     def __call__(self, presented: PresentedKey) -> Caller:
-        """Return whose key it is; raise ApiKeyInvalidError where it opens nothing.
+        """Return the caller with this key; raise ApiKeyInvalidError if the key is not valid.
 
-        Which of wrong, over and revoked it is, is nobody's business. While the keys cannot be
-        read, raise BrokerUnavailableError: it may be good.
+        The error does not say whether the key is wrong, expired or revoked. While the keys cannot
+        be read, raise BrokerUnavailableError: the key may be valid.
         """
-        if not self.ring.is_ready:
+        if not self.cache.is_ready:
             raise BrokerUnavailableError("the API keys cannot be read now")
-        record = self.ring.find(presented.key_id)
+        record = self.cache.find(presented.key_id)
         is_same = self.pepper.matches(record, presented.secret)
         if record is None or not is_same or not record.is_valid_at(self.clock()):
             raise ApiKeyInvalidError
-        return caller_by(record)
+        return caller_with(record)

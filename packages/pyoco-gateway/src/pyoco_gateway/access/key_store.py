@@ -1,4 +1,4 @@
-"""Where keys are kept: each is created once, and changed only by a compare-and-set."""
+"""Stores API keys; every change is a compare-and-set."""
 
 import json
 from collections.abc import Callable
@@ -22,20 +22,20 @@ from pyoco_protocol.subjects import Names
 
 _ID_ATTEMPTS: Final = 3
 
-# What becomes other in a record; nothing, where it is so already.
+# Returns the changed fields of a record; none if nothing changes.
 _Change = Callable[[ApiKeyRecord], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """A new key: what is stored of it, and the key itself, which is nowhere else."""
+    """A new key: its stored record, and the key itself, which is not stored."""
 
     record: ApiKeyRecord
     key: str = field(repr=False)
 
 
 class KeyStore:
-    """The bucket of keys, for who issues and withdraws them."""
+    """The bucket of keys, for issuing, revoking and rotating keys."""
 
     def __init__(self, broker: Broker, names: Names) -> None:
         self._bucket = Bucket(broker, names.auth_bucket)
@@ -50,7 +50,7 @@ class KeyStore:
         name: str | None = None,
         expires_at: float | None = None,
     ) -> Issued:
-        """Store a new key and return it, once it is stored."""
+        """Store a new key and return it."""
         for _ in range(_ID_ATTEMPTS):
             record, key = issue_key(
                 pepper,
@@ -63,17 +63,17 @@ class KeyStore:
             try:
                 await self._bucket.create(record.key_id, record.to_bytes())
             except ConflictError:
-                # Another key has this id; they are drawn by lot.
+                # Another key has the same random id.
                 continue
             except UnknownOutcomeError as error:
                 raise BrokerUnavailableError(
-                    f"{error.cause}; API key {record.key_id} may be stored, and nobody has seen it"
+                    f"{error.cause}; API key {record.key_id} may be stored, but was not shown"
                 ) from error
             return Issued(record, key)
         raise BrokerUnavailableError("no free key id was found")
 
     async def revoke(self, key_id: str, *, now: float) -> ApiKeyRecord:
-        """Withdraw a key for good and return it; one that is withdrawn already stays as it is."""
+        """Revoke a key permanently and return it; a revoked key keeps its time of revocation."""
         return await self._changed(
             key_id, lambda found: {} if found.revoked_at is not None else {"revoked_at": now}
         )
@@ -87,9 +87,9 @@ class KeyStore:
         overlap_sec: float,
         expires_at: float | None = None,
     ) -> tuple[ApiKeyRecord, Issued]:
-        """Put a new key in the place of one, which works on for `overlap_sec`; return both.
+        """Issue a successor of a key, which stays valid for `overlap_sec`; return both.
 
-        The new one lives as long as the old one was meant to, unless `expires_at` says otherwise.
+        The new key gets the lifetime of the old one, unless `expires_at` is given.
         """
         former, _, _ = await self._read(key_id)
         _require_rotatable(former)
@@ -112,16 +112,15 @@ class KeyStore:
                 ends_at = min(ends_at, found.expires_at)
             return {"expires_at": ends_at, "rotated_to": successor}
 
-        # The new key is stored first: a crash here costs a key that nobody knows, not the one
-        # that is in use.
+        # The new key is stored first: a crash here leaves an unused key, and the old one works.
         try:
             return await self._changed(key_id, retired), issued
         except BrokerUnavailableError as error:
             raise BrokerUnavailableError(
-                f"{error.cause}; API key {successor} is stored, and nobody has seen it"
+                f"{error.cause}; API key {successor} is stored, but was not shown"
             ) from error
         except PyocoError:
-            # Somebody else has revoked or rotated the old one meanwhile.
+            # Another command has revoked or rotated the old key meanwhile.
             await self.revoke(successor, now=now)
             raise
 
@@ -131,7 +130,7 @@ class KeyStore:
             changes = change(record)
             if not changes:
                 return record
-            # Over what is stored, not over what we could read of it: it may be newer than we are.
+            # Change the stored JSON, not the parsed record: a newer version may add fields.
             data = json.dumps({**stored, **changes}).encode()
             try:
                 await self._bucket.replace(key_id, data, revision)
@@ -148,7 +147,7 @@ class KeyStore:
         except ValidationError:
             record = None
         if record is None or record.key_id != key_id:
-            raise ApiKeyUnchangeableError(key_id, "cannot be read; no gateway takes it")
+            raise ApiKeyUnchangeableError(key_id, "has an invalid record; gateways refuse it")
         stored: dict[str, Any] = json.loads(found.data)
         return record, stored, found.revision
 
@@ -157,6 +156,4 @@ def _require_rotatable(record: ApiKeyRecord) -> None:
     if record.revoked_at is not None:
         raise ApiKeyUnchangeableError(record.key_id, "is revoked")
     if record.rotated_to is not None:
-        raise ApiKeyUnchangeableError(
-            record.key_id, f"was rotated before; {record.rotated_to} is in its place"
-        )
+        raise ApiKeyUnchangeableError(record.key_id, f"was already rotated to {record.rotated_to}")

@@ -1,7 +1,7 @@
-"""API keys: how one looks, what is stored of it, and how it is recognised.
+"""API keys: format, stored record and verification.
 
-A key reads `pyoco_<key id>_<secret>`. The key id may be shown; the secret is known to who holds the
-key and to nobody else: stored is its HMAC under a pepper that the bucket does not hold.
+A key has the form `pyoco_<key id>_<secret>`. The key id is not secret. The secret is not stored;
+the record holds its HMAC under a pepper that is not in the bucket.
 """
 
 import hmac
@@ -21,7 +21,7 @@ from pyoco_protocol.wire import WireModel
 _ALL_SCOPES: Final = frozenset(KeyScope)
 DEFAULT_SCOPES: Final = frozenset({KeyScope.RUNS_READ, KeyScope.RUNS_WRITE})
 
-# Without `_`, which parts a key, and without `-`, with which an argument would read as a flag.
+# Without `_`, the separator of a key, and without `-`, which would make an id look like an option.
 _ID_ALPHABET: Final = "abcdefghijklmnopqrstuvwxyz234567"
 _ID_CHARS: Final = 12
 _SECRET_BYTES: Final = 32
@@ -31,16 +31,16 @@ _KEY: Final = re.compile(rf"pyoco_({_KEY_ID})_([A-Za-z0-9_-]{{{_SECRET_CHARS}}})
 MAX_KEY_CHARS: Final = len("pyoco__") + _ID_CHARS + _SECRET_CHARS
 
 MIN_PEPPER_CHARS: Final = 16
-# What the page of settings shows, and thus everybody knows.
+# The example in the documentation is public.
 _KNOWN_PEPPER: Final = str((HttpAuthSettings.model_fields["auth_pepper"].examples or [""])[0])
 _NEW_PEPPER: Final = "$(openssl rand -hex 32)"
 _PEPPER_ID_CHARS: Final = 8
-# What the secret of a key that is not there is compared with.
-_NOBODYS_HASH: Final = "0" * 64
+# Compared with the secret of an unknown key id.
+_DUMMY_HASH: Final = "0" * 64
 
 
 def _known_scopes(value: Any) -> Any:
-    # A scope that is newer than we are opens nothing here; the rest of the key goes on working.
+    # Ignore scopes of newer versions; the other scopes of the key still work.
     if not isinstance(value, list):
         return value
     return [each for each in value if not isinstance(each, str) or each in _ALL_SCOPES]
@@ -52,7 +52,7 @@ _Scopes = Annotated[frozenset[KeyScope], BeforeValidator(_known_scopes)]
 
 
 class ApiKeyRecord(WireModel):
-    """What is known of a key; rests in the bucket of keys under its id."""
+    """The stored record of a key; its bucket key is the key id."""
 
     key_id: KeyId
     tenant_id: TenantId
@@ -63,15 +63,15 @@ class ApiKeyRecord(WireModel):
     created_at: UnixSeconds
     expires_at: UnixSeconds | None = None
     revoked_at: UnixSeconds | None = None
-    # The key that took its place.
+    # The id of its successor.
     rotated_to: KeyId | None = None
 
     def is_valid_at(self, now: float) -> bool:
-        """Whether the key opens anything at `now`: it is not revoked, and not over."""
+        """Return whether the key is neither revoked nor expired at `now`."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
     def to_bytes(self) -> bytes:
-        """Return the stored form; what is not known is left out."""
+        """Return the stored form, without fields that are None."""
         return self.model_dump_json(exclude_none=True).encode()
 
     @field_serializer("scopes")
@@ -81,14 +81,14 @@ class ApiKeyRecord(WireModel):
 
 @dataclass(frozen=True, slots=True)
 class PresentedKey:
-    """A key as somebody shows it; whether there is such a key is another question."""
+    """A key from a request, parsed but not verified."""
 
     key_id: str
     secret: str = field(repr=False)
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """Return the parts of a key; None for a text that no key of ours can be."""
+        """Return the parsed key; None if the text does not have the form of a key."""
         if len(text) != MAX_KEY_CHARS:
             return None
         parts = _KEY.fullmatch(text)
@@ -96,38 +96,38 @@ class PresentedKey:
 
 
 class Pepper:
-    """The secret without which what is stored of a key says nothing of it."""
+    """The secret under which key secrets are hashed."""
 
     def __init__(self, secret: SecretStr) -> None:
         self._secret = secret.get_secret_value().encode()
-        # Tells one pepper from another and is no use for anything else.
+        # Identifies the pepper without revealing it.
         self.id: Final = self._digest("pyoco pepper id")[:_PEPPER_ID_CHARS]
 
     @classmethod
     def of(cls, auth: HttpAuthSettings) -> Self:
-        """Return the pepper in the settings; raise SettingsError where it is missing or weak."""
+        """Return the pepper in the settings; raise SettingsError if it is missing or weak."""
         secret = auth.auth_pepper
         if secret is None:
-            raise _pepper_problem("is not set, and no key can be checked or issued without it")
+            raise _pepper_problem("is not set; keys cannot be checked or issued without it")
         text = secret.get_secret_value()
         if len(text) < MIN_PEPPER_CHARS:
             raise _pepper_problem(
-                f"is too short: {len(text)} characters, and at least {MIN_PEPPER_CHARS} are needed"
+                f"is too short: {len(text)} characters; at least {MIN_PEPPER_CHARS} are required"
             )
         if hmac.compare_digest(text.encode(), _KNOWN_PEPPER.encode()):
-            raise _pepper_problem("is the example of the documentation, which everybody knows")
+            raise _pepper_problem("is the public example from the documentation")
         return cls(secret)
 
     def hash(self, secret: str) -> str:
-        """Return what is stored of a key's secret."""
+        """Return the hash of a key's secret."""
         return self._digest(secret)
 
     def matches(self, record: ApiKeyRecord | None, secret: str) -> bool:
-        """Whether `secret` is that of the key; as much work where there is no such key.
+        """Return whether `secret` is the key's; False if `record` is None.
 
-        Else the time an answer takes would tell which key ids there are.
+        Takes equally long in both cases, so that response times do not reveal which key ids exist.
         """
-        stored = _NOBODYS_HASH if record is None else record.secret_hash
+        stored = _DUMMY_HASH if record is None else record.secret_hash
         is_same = hmac.compare_digest(self._digest(secret), stored)
         return is_same and record is not None
 
@@ -144,7 +144,7 @@ def issue_key(
     name: str | None = None,
     expires_at: float | None = None,
 ) -> tuple[ApiKeyRecord, str]:
-    """Return what to store of a new key, and the key itself, to be shown once and forgotten."""
+    """Return the record of a new key, and the key itself, which is shown once and not stored."""
     key_id = "".join(secrets.choice(_ID_ALPHABET) for _ in range(_ID_CHARS))
     secret = secrets.token_urlsafe(_SECRET_BYTES)
     record = ApiKeyRecord(
@@ -161,7 +161,7 @@ def issue_key(
 
 
 def is_key_id(text: str) -> bool:
-    """Whether `text` is a key id as we write them."""
+    """Return whether `text` has the form of a key id."""
     return re.fullmatch(_KEY_ID, text) is not None
 
 

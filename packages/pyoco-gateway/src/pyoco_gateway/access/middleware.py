@@ -10,13 +10,18 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pyoco_gateway.access.caller import ANONYMOUS, UNRESTRICTED, Caller, KeyScope, set_caller
 from pyoco_gateway.access.key_check import KeyCheck
+from pyoco_gateway.access.key_header import key_in
 from pyoco_gateway.access.keys import PresentedKey
-from pyoco_gateway.access.presented_key import key_in
-from pyoco_gateway.access.refusals import Refusal, RefusalCounter
+from pyoco_gateway.access.refusal_counter import Refusal, RefusalCounter
 from pyoco_gateway.access.route_access import NoScope, RouteAccess
+from pyoco_gateway.http.client_address import client_address_of
 from pyoco_gateway.http.errors import answer_problem
-from pyoco_gateway.http.peers import peer_of
-from pyoco_gateway.http.rates import HOLD_SEC, STRANGERS_AT_ONCE, STRANGERS_PER_SEC, Rates
+from pyoco_gateway.http.rate_limiter import (
+    UNAUTHENTICATED_BURST,
+    UNAUTHENTICATED_DELAY_SEC,
+    UNAUTHENTICATED_PER_SEC,
+    RateLimiter,
+)
 from pyoco_protocol.problems import (
     ApiKeyInvalidError,
     ApiKeyMissingError,
@@ -87,9 +92,9 @@ class AccessMiddleware:
         self._failures_of_peer = _rates(
             _FAILURES_PER_PEER * failures / _MINUTE, math.ceil(_FAILURES_PER_PEER * failures)
         )
-        self._tellings = Rates(1 / _TELL_SEC, 1)
-        self._strangers = Rates(STRANGERS_PER_SEC, STRANGERS_AT_ONCE)
-        self._lines = Rates(_LINES_PER_SEC, _LINES_AT_ONCE)
+        self._tellings = RateLimiter(1 / _TELL_SEC, 1)
+        self._strangers = RateLimiter(UNAUTHENTICATED_PER_SEC, UNAUTHENTICATED_BURST)
+        self._lines = RateLimiter(_LINES_PER_SEC, _LINES_AT_ONCE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on if it may pass."""
@@ -103,22 +108,25 @@ class AccessMiddleware:
         except _RefusedError as refused:
             self._refusals.note(refused.reason)
             if refused.reason is Refusal.BACK_OFF or (
-                refused.reason is Refusal.KEY_MISSING and self._strangers.wait_for(peer_of(scope))
+                refused.reason is Refusal.KEY_MISSING
+                and self._strangers.wait_for(client_address_of(scope))
             ):
-                await anyio.sleep(HOLD_SEC)
-            is_logged = refused.reason in _LOGGED and not self._lines.wait_for(peer_of(scope))
+                await anyio.sleep(UNAUTHENTICATED_DELAY_SEC)
+            is_logged = refused.reason in _LOGGED and not self._lines.wait_for(
+                client_address_of(scope)
+            )
             await answer_problem(
                 refused.error, scope, receive, send, refused.headers, is_logged=is_logged
             )
             return
         set_caller(scope, caller)
-        if caller is ANONYMOUS and self._strangers.wait_for(peer_of(scope)):
-            await anyio.sleep(HOLD_SEC)
+        if caller is ANONYMOUS and self._strangers.wait_for(client_address_of(scope)):
+            await anyio.sleep(UNAUTHENTICATED_DELAY_SEC)
         await self._app(scope, receive, send)
 
     def _let_in(self, scope: Scope) -> Caller:
         if self._per_peer is not None:
-            peer = peer_of(scope)
+            peer = client_address_of(scope)
             if wait := self._per_peer.wait_for(peer):
                 raise self._too_many(Refusal.PEER_RATE, wait, peer=peer)
         if not self._asks_for_keys:
@@ -167,7 +175,7 @@ class AccessMiddleware:
         were wrong: else whoever shares an address with others, and knows the id of their key,
         could lock them out. Guessing gains nothing by it, there being 2^256 secrets.
         """
-        peer = peer_of(scope)
+        peer = client_address_of(scope)
         if self._failures is not None and self._failures_of_peer is not None:
             wait = self._failures.wait_for((peer, key_id)) or self._failures_of_peer.wait_for(peer)
             if wait:
@@ -180,5 +188,5 @@ class AccessMiddleware:
         return _RefusedError(reason, TooManyRequestsError(math.ceil(wait)))
 
 
-def _rates(per_sec: float, burst: int) -> Rates | None:
-    return Rates(per_sec, burst) if per_sec > 0 else None
+def _rates(per_sec: float, burst: int) -> RateLimiter | None:
+    return RateLimiter(per_sec, burst) if per_sec > 0 else None

@@ -9,16 +9,16 @@ from prometheus_client import CollectorRegistry
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
-from pyoco_gateway.access import leases
 from pyoco_gateway.access import middleware as gate
+from pyoco_gateway.access import stream_permits
 from pyoco_gateway.access.key_cache import KeyCache
 from pyoco_gateway.access.key_check import KeyCheck
 from pyoco_gateway.access.keys import Pepper
-from pyoco_gateway.access.leases import KeyLeases
 from pyoco_gateway.access.middleware import AccessMiddleware
 from pyoco_gateway.access.openapi import described
-from pyoco_gateway.access.refusals import RefusalCounter
+from pyoco_gateway.access.refusal_counter import RefusalCounter
 from pyoco_gateway.access.route_access import RouteAccess, decisions
+from pyoco_gateway.access.stream_permits import StreamPermits
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.settings import HttpAuthSettings, RateSettings
 from pyoco_protocol.subjects import Names
@@ -69,7 +69,7 @@ def keys_in_use(
         return {}
     pepper = Pepper.of(auth)
     ring = KeyCache.of(broker, names, pepper)
-    open_streams = KeyLeases(ring)
+    open_streams = StreamPermits(ring)
     tasks.start_soon(ring.run)
     tasks.start_soon(open_streams.run)
-    return {gate.STATE_KEY: KeyCheck(ring, pepper), leases.STATE_KEY: open_streams}
+    return {gate.STATE_KEY: KeyCheck(ring, pepper), stream_permits.STATE_KEY: open_streams}

@@ -1,1 +1,1 @@
-"""Starts and stops a nats-server of our own."""
+"""Configures, starts and stops nats-server."""

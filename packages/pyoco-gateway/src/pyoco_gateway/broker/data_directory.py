@@ -1,4 +1,4 @@
-"""A directory that belongs to one running server at a time."""
+"""A data directory that one server at a time can use."""
 
 import fcntl
 import os
@@ -12,23 +12,23 @@ from typing import Final
 from pyoco_protocol.problems import BrokerLockHeldError, CliUsageError, EmbeddedBrokerError
 
 _LOCK: Final = "lock"
-# Only a directory with this file in it is ever emptied.
+# `--clean` only empties directories that contain this file.
 _MARKER: Final = ".pyoco-data"
 _MARKER_TEXT: Final = (
-    "This directory was made by pyoco-server and holds its data only.\n"
+    "This directory was created by pyoco-server and contains only its data.\n"
     "`--clean` deletes everything in it.\n"
 )
-# A server that was killed leaves the lock to its broker, which takes this long to be stopped.
-_HANDOVER_SEC: Final = 8.0
+# The broker of a killed server holds the lock until it has stopped, which takes at most this long.
+_RELEASE_SEC: Final = 8.0
 _POLL_SEC: Final = 0.05
 
 
 @contextmanager
 def locked_directory(directory: Path, *, clean: bool = False) -> Iterator[int]:
-    """Hold `directory` for this process; yield the lock's descriptor.
+    """Lock `directory`; yield the descriptor of the lock.
 
-    Whoever inherits the descriptor holds the lock too, so a broker can keep it until it is gone,
-    even if this process is killed. `clean` empties the directory first.
+    A child process that inherits the descriptor holds the lock too: the broker keeps it until it
+    has ended, even if this process is killed. `clean` empties the directory first.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -36,8 +36,7 @@ def locked_directory(directory: Path, *, clean: bool = False) -> Iterator[int]:
             (directory / _MARKER).write_text(_MARKER_TEXT, encoding="utf-8")
         if clean and not (directory / _MARKER).is_file():
             raise CliUsageError(
-                f"--clean: {directory} is not empty and was not made by pyoco-server, "
-                "so it is left alone",
+                f"--clean: {directory} is not empty and was not created by pyoco-server",
                 "pyoco-server dev --clean --data-dir .pyoco/dev",
             )
         lock = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
@@ -58,7 +57,7 @@ def locked_directory(directory: Path, *, clean: bool = False) -> Iterator[int]:
 
 
 def _acquire(lock: int, directory: Path) -> None:
-    deadline = time.monotonic() + _HANDOVER_SEC
+    deadline = time.monotonic() + _RELEASE_SEC
     while True:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""A nats-server that belongs to this process: started with it, restarted for it, gone with it."""
+"""Runs nats-server as a child process; restarts it when it exits."""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -12,8 +12,8 @@ from pyoco_gateway.broker.binary import find_nats_bootstrap, find_nats_server, w
 from pyoco_gateway.broker.config_file import LOOPBACK, BrokerFiles, broker_config
 from pyoco_gateway.broker.ports import free_port
 from pyoco_gateway.broker.readiness import wait_until_ready
-from pyoco_gateway.processes.guarded import GuardedProcess, guarded_process
-from pyoco_gateway.processes.kept_running import Upkeep, kept_running
+from pyoco_gateway.processes.child_process import ChildProcess, child_process
+from pyoco_gateway.processes.keep_running import RestartPolicy, keep_running
 from pyoco_protocol.problems import EmbeddedBrokerError
 
 _GRACE_SEC: Final = 3.0
@@ -21,7 +21,7 @@ _GRACE_SEC: Final = 3.0
 
 @dataclass(frozen=True, slots=True)
 class BrokerPlan:
-    """Which broker to start, and where; all found out before anything is started."""
+    """The command, files and port of a broker; complete before anything is started."""
 
     command: tuple[str, ...]
     files: BrokerFiles
@@ -31,17 +31,17 @@ class BrokerPlan:
 
     @property
     def name(self) -> str:
-        """What it is called in logs."""
+        """Name in logs."""
         return Path(self.command[0]).name
 
     @property
     def url(self) -> str:
-        """Where clients connect."""
+        """URL for clients."""
         return f"nats://{LOOPBACK}:{self.port}"
 
 
 def plan_broker(directory: Path, port: int, *, ready_timeout_sec: float) -> BrokerPlan:
-    """Return the plan for our own nats-server; raise where it surely would not start."""
+    """Return the plan for the installed nats-server; raise if it cannot start."""
     files = BrokerFiles(directory)
     return BrokerPlan(
         command=(str(find_nats_server()), "--config", str(files.config)),
@@ -59,7 +59,7 @@ def plan_bootstrap(
     search_path = environ.get("PATH", "")
     bootstrap = find_nats_bootstrap(search_path)
     return BrokerPlan(
-        # What follows the two dashes goes to nats-server as it is.
+        # nats-bootstrap passes the arguments after `--` to nats-server.
         command=(str(bootstrap), "up", "--", "--config", str(files.config)),
         files=files,
         port=free_port(LOOPBACK, port, flag="--nats-port"),
@@ -70,22 +70,24 @@ def plan_bootstrap(
 
 @asynccontextmanager
 async def embedded_broker(plan: BrokerPlan, *, lock: int) -> AsyncGenerator[None]:
-    """Run the broker until the context is left; entered when it is ready.
+    """Run the broker until the context exits; the body starts when it is ready.
 
-    If it ends by itself it is started again. If it cannot be, EmbeddedBrokerError ends the
-    context's body. `lock` is held until the broker is gone, also if this process is killed.
+    The broker is restarted when it exits. If that fails, EmbeddedBrokerError is raised in the
+    context's body. `lock` is held until the broker has ended, even if this process is killed.
     """
-    upkeep = Upkeep(name=plan.name, start=lambda: _started(plan, lock), failure=EmbeddedBrokerError)
-    async with kept_running(upkeep) as ready:
+    policy = RestartPolicy(
+        name=plan.name, start=lambda: _started(plan, lock), failure=EmbeddedBrokerError
+    )
+    async with keep_running(policy) as ready:
         await ready.wait()
         yield
 
 
 @asynccontextmanager
-async def _started(plan: BrokerPlan, lock: int) -> AsyncGenerator[GuardedProcess]:
+async def _started(plan: BrokerPlan, lock: int) -> AsyncGenerator[ChildProcess]:
     config = broker_config(plan.files, plan.port)
     await anyio.Path(plan.files.config).write_text(config, encoding="utf-8")
-    async with guarded_process(
+    async with child_process(
         plan.name,
         plan.command,
         output=plan.files.output,

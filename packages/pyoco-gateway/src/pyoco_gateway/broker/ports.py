@@ -1,4 +1,4 @@
-"""Ports: whether one is free, and which."""
+"""Finds free ports."""
 
 import errno
 import socket
@@ -7,13 +7,12 @@ from pyoco_protocol.problems import EmbeddedBrokerError, PortBusyError
 
 
 def free_port(host: str, port: int, *, flag: str) -> int:
-    """Return `port` if nobody listens on it, a port that is free for 0; raise PortBusyError.
+    """Return `port` if it is free, or a free port for 0; raise PortBusyError otherwise.
 
-    Told apart before anything is started: what a server says when it cannot have its port is
-    hidden in its log.
+    Checked before the server starts, because its own error message would only be in its log.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        # As servers do: a port whose last connections are still closing counts as free.
+        # As servers do: a port with connections in TIME_WAIT counts as free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))

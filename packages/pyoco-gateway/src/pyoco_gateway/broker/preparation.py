@@ -1,4 +1,4 @@
-"""What a broker must have before the gateway uses it."""
+"""Checks the broker and creates its streams and buckets."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ from pyoco_protocol.topology import ConsumerSpec, Topology
 class Preparation:
     """Checks the broker and creates what is missing; runs after each connect.
 
-    `queues` are those of workers that may not create their own.
+    `queues` are the consumers of workers without the permission to create them.
     """
 
     def __init__(self, topology: Topology, queues: Sequence[ConsumerSpec] = ()) -> None:
@@ -25,7 +25,7 @@ class Preparation:
         self._reported: list[Difference] = []
 
     async def __call__(self, broker: Broker) -> None:
-        """Leave the broker ready, or raise; tell each difference once, not at each reconnect."""
+        """Prepare the broker, or raise; log each difference once, not at each reconnect."""
         await check_broker(broker.client)
         differences = await ensure_topology(broker.client, self._topology)
         for queue in self._queues:

@@ -1,4 +1,4 @@
-"""When a broker can be used."""
+"""Waits until a broker is ready."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ import anyio
 import nats.errors
 from nats.aio.client import Client
 
-from pyoco_gateway.processes.guarded import GuardedProcess
+from pyoco_gateway.processes.child_process import ChildProcess
 from pyoco_protocol.jetstream.ensure import check_broker
 from pyoco_protocol.jetstream.requests import RefusedError
 from pyoco_protocol.problems import BrokerUnavailableError, EmbeddedBrokerError
@@ -14,19 +14,18 @@ from pyoco_protocol.task_groups import plain_errors
 
 _POLL_SEC: Final = 0.01
 _CONNECT_TIMEOUT_SEC: Final = 2
-_SHOWN_LINES: Final = 6
 
 
 async def wait_until_ready(
-    process: GuardedProcess, host: str, port: int, *, timeout_sec: float, log: str
+    process: ChildProcess, host: str, port: int, *, timeout_sec: float, log: str
 ) -> None:
-    """Return when the broker takes connections and its JetStream answers.
+    """Wait until the broker accepts connections and its JetStream answers.
 
-    Raises EmbeddedBrokerError with the reason if its process ends before, or time runs out.
+    Raises EmbeddedBrokerError with the reason if its process exits before, or after the timeout.
     """
     with anyio.move_on_after(timeout_sec), plain_errors():
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_fail_when_ended, process, log)
+            tasks.start_soon(_fail_on_exit, process, log)
             await _until_connected(host, port)
             await _until_jetstream_answers(f"nats://{host}:{port}")
             tasks.cancel_scope.cancel()
@@ -36,12 +35,10 @@ async def wait_until_ready(
     )
 
 
-async def _fail_when_ended(process: GuardedProcess, log: str) -> None:
+async def _fail_on_exit(process: ChildProcess, log: str) -> None:
     code = await process.wait()
-    said = " / ".join(process.written().strip().splitlines()[-_SHOWN_LINES:])
-    raise EmbeddedBrokerError(
-        f"{process.name} ended with {code}: {said or 'it said nothing'}; see {log}"
-    )
+    output = process.last_lines() or "no output"
+    raise EmbeddedBrokerError(f"{process.name} exited with {code}: {output}; see {log}")
 
 
 async def _until_connected(host: str, port: int) -> None:
@@ -76,4 +73,4 @@ async def _until_jetstream_answers(url: str) -> None:
 
 
 async def _ignore(_: Exception) -> None:
-    """Say nothing: a refused connection is what waiting looks like."""
+    """Ignore the error: refused connections are expected while waiting."""

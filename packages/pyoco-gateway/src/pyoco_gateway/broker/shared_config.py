@@ -1,9 +1,9 @@
-"""What a nats-server is told that gateway and workers share, each with its own user.
+"""The configuration of a nats-server that gateway and workers share, each with its own user.
 
-Each kind of worker lives in an account of its own and sees of the gateway's only what is handed
-to it. Permissions alone would not do: whoever may ask JetStream something may choose where the
-answer goes, and nobody checks whether they may write there. In an account of one's own there is
-nothing that one may not write.
+Each worker user has its own NATS account, which imports only the subjects it needs from the
+gateway's account. Permissions alone are not enough: a client chooses the subject of a JetStream
+reply, and the server does not check whether the client may publish there. In its own account, a
+worker can only reach its own subjects that way.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,14 +22,14 @@ from pyoco_protocol.broker_rights import (
 from pyoco_protocol.subjects import ALL_CANCEL_HINTS, Names
 
 _ACCOUNT: Final = "PYOCO"
-# A pull may stay open for ten minutes, and a job may come at its very end.
+# A pull request stays open for up to ten minutes, and a job may arrive at its end.
 _PULL_SEC: Final = 660
 _ANSWER_SEC: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerUser:
-    """Who may log in."""
+    """A user of the broker."""
 
     name: str
     password: str
@@ -38,7 +38,7 @@ class BrokerUser:
 
 @dataclass(frozen=True, slots=True)
 class WorkerUser:
-    """Workers of some tags; all that carry them use this user."""
+    """The user of all workers with these tags."""
 
     user: BrokerUser
     tags: tuple[str, ...]
@@ -46,7 +46,7 @@ class WorkerUser:
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """What the server shows; with `verify`, its clients must show a certificate too."""
+    """TLS files of the server; with `verify`, clients need a certificate too."""
 
     cert: Path
     key: Path
@@ -56,7 +56,7 @@ class TlsFiles:
 
 @dataclass(frozen=True, slots=True)
 class SharedBroker:
-    """All that a configuration says."""
+    """The contents of the configuration."""
 
     listen: str
     store: Path
@@ -69,21 +69,21 @@ class SharedBroker:
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """Every tag that some worker carries, each once."""
+        """The tags of all workers, each once."""
         return tuple(dict.fromkeys(tag for worker in self.workers for tag in worker.tags))
 
 
 def shared_broker_config(broker: SharedBroker) -> str:
-    """Return the configuration; nobody gets in who is not named in it."""
+    """Return the configuration; only the users in it can log in."""
     return "\n".join(
         [
-            "# Holds passwords: for the eyes of nats-server alone.",
+            "# Contains passwords: only nats-server may read this file.",
             *([f"server_name: {quoted(broker.server_name)}"] if broker.server_name else ()),
             f"listen: {quoted(broker.listen)}",
             *_monitoring(broker.monitor_port),
             "jetstream {",
             f"  store_dir: {quoted(broker.store)}",
-            "  # What is acknowledged is on disk.",
+            "  # Sync to disk before each acknowledgement.",
             "  sync_interval: always",
             "}",
             *(() if broker.tls is None else _tls(broker.tls)),
@@ -97,7 +97,7 @@ def shared_broker_config(broker: SharedBroker) -> str:
 
 
 def _monitoring(port: int | None) -> Iterator[str]:
-    # Whoever can reach it sees who is connected and what is stored; it asks for no password.
+    # Loopback only: the pages need no password and show connections and stored data.
     if port is not None:
         yield f"http: {quoted(f'{LOOPBACK}:{port}')}"
 
@@ -126,14 +126,14 @@ def _gateway_account(broker: SharedBroker) -> Iterator[str]:
         many = f", response_type: Stream, response_threshold: '{_PULL_SEC}s'"
         kind = f"service: {quoted(subject)}{many if subject in pulled else ''}"
         yield f"      {{ {kind}, accounts: {accounts} }}"
-    everybody = _listed(worker.user.name for worker in broker.workers)
-    yield f"      {{ stream: {quoted(ALL_CANCEL_HINTS)}, accounts: {everybody} }}"
+    all_workers = _listed(worker.user.name for worker in broker.workers)
+    yield f"      {{ stream: {quoted(ALL_CANCEL_HINTS)}, accounts: {all_workers} }}"
     yield "    ]"
     yield "  }"
 
 
 def _exports(broker: SharedBroker) -> dict[str, str]:
-    """Return what is handed to which workers."""
+    """Return the accounts that may import each subject, as a list in configuration format."""
     accounts: dict[str, list[str]] = {}
     for worker in broker.workers:
         for subject in worker_services(worker.tags, broker.names):

@@ -1,4 +1,4 @@
-"""`pyoco-server dev`: broker, gateway and one worker with demo flows, in one command."""
+"""`pyoco-server dev`: a NATS server, the gateway and a worker with demo flows."""
 
 import sys
 import time
@@ -13,14 +13,14 @@ from pyoco_gateway import __version__
 from pyoco_gateway.broker.data_directory import locked_directory
 from pyoco_gateway.broker.embedded import embedded_broker, plan_broker
 from pyoco_gateway.commands.dev_worker import dev_worker, plan_worker
-from pyoco_gateway.commands.up import gateway, run_command, using_broker
+from pyoco_gateway.commands.up import gateway, run_until_stopped, using_broker
 from pyoco_gateway.http.server import bound_sockets, url_of
 from pyoco_gateway.settings import GatewaySettings
 
 
 @dataclass(frozen=True, slots=True)
 class DevOptions:
-    """What the command was told."""
+    """The options of the command."""
 
     host: str
     port: int
@@ -32,13 +32,13 @@ class DevOptions:
 
 
 def dev(settings: GatewaySettings, options: DevOptions, started_at: float) -> int:
-    """Run all three until a signal comes; return the exit code.
+    """Run all three until a signal arrives; return the exit code.
 
-    `started_at` is when the command was given, on the monotonic clock.
+    `started_at` is the start of the command on the monotonic clock.
     """
     directory = options.directory.resolve()
     with ExitStack() as held:
-        # All that can be refused is refused before anything is started.
+        # Detect all usage errors before starting anything.
         sockets = held.enter_context(bound_sockets(options.host, options.port))
         lock = held.enter_context(locked_directory(directory, clean=options.clean))
         broker = plan_broker(
@@ -53,7 +53,7 @@ def dev(settings: GatewaySettings, options: DevOptions, started_at: float) -> in
         served = using_broker(settings, broker.url)
 
         async def serve() -> None:
-            # The gateway inside: it stops first, so that no caller meets half a server.
+            # The gateway is innermost and stops first, while broker and worker still run.
             async with (
                 embedded_broker(broker, lock=lock),
                 dev_worker(worker) as worker_ready,
@@ -71,7 +71,7 @@ def dev(settings: GatewaySettings, options: DevOptions, started_at: float) -> in
                 )
                 await anyio.sleep_forever()
 
-        code = run_command(serve)
+        code = run_until_stopped(serve)
     click.echo("Stopped.")
     return code
 
@@ -79,15 +79,15 @@ def dev(settings: GatewaySettings, options: DevOptions, started_at: float) -> in
 def banner(
     url: str, nats_url: str, directory: Path, *, took_sec: float, client: str = "pyoco-client"
 ) -> str:
-    """Return what to say when everything is ready: where it is, and what to type next."""
+    """Return the text printed when everything is ready: addresses and first commands."""
     server = "" if url == "http://127.0.0.1:8000" else f" --server {url}"
     return f"""
 Pyoco Server {__version__} is ready ({took_sec:.1f} s)
 
   HTTP API   {url}
   NATS       {nats_url}
-  Flows      hello (several steps), countdown (long), broken (fails)
-  Data       {directory}  (worker.log, nats-server.log; --clean forgets it)
+  Flows      hello (three tasks), countdown (long), broken (fails)
+  Data       {directory}  (worker.log, nats-server.log; --clean deletes it)
 
 Submit a run, in another terminal:
 
@@ -101,16 +101,16 @@ or with curl:
   curl -N {url}/runs/<run_id>/watch
   curl -X POST {url}/runs/<run_id>/cancel
 
-Look at everything in a browser, beginning at {url}/
+Or open {url}/ in a browser.
 
-Ctrl-C stops everything.
+Press Ctrl-C to stop everything.
 """
 
 
 def client_command(executable: Path, here: Path) -> str:
-    """Return how the client is called from another terminal, opened in the same directory."""
+    """Return the command that starts the client in another terminal, in the same directory."""
     beside = executable.parent / "pyoco-client"
     if beside.exists() and beside.is_relative_to(here):
-        # An environment of this directory's own, which the other terminal may not have entered.
+        # The other terminal may not have activated this virtual environment.
         return str(beside.relative_to(here))
     return "pyoco-client"

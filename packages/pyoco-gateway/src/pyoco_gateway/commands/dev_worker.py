@@ -1,4 +1,4 @@
-"""The worker that `pyoco-server dev` keeps running: a command, never an import."""
+"""The worker process of `pyoco-server dev`; the gateway never imports the worker package."""
 
 import sys
 from collections.abc import AsyncGenerator
@@ -10,8 +10,8 @@ from typing import Final
 
 import anyio
 
-from pyoco_gateway.processes.guarded import GuardedProcess, guarded_process
-from pyoco_gateway.processes.kept_running import Upkeep, kept_running
+from pyoco_gateway.processes.child_process import ChildProcess, child_process
+from pyoco_gateway.processes.keep_running import RestartPolicy, keep_running
 from pyoco_protocol.problems import CATALOGUE, PyocoError, Texts
 from pyoco_protocol.task_groups import plain_errors
 
@@ -23,33 +23,32 @@ _READY: Final = "worker ready"
 _READY_TIMEOUT_SEC: Final = 30.0
 _GRACE_SEC: Final = 3.0
 _POLL_SEC: Final = 0.02
-_SHOWN_LINES: Final = 6
 
 _HINT: Final[Texts] = {
-    "en": "Read what it says above; the whole of it stands in its log.",
+    "en": "See the output above; the log file has all of it.",
     "ja": "上記の内容を確認してください。全文はログにあります。",
 }
 
 
 class DevWorkerError(PyocoError):
-    """The worker of a development server did not start, or ended."""
+    """The worker of a development server did not start, or has exited."""
 
     entry = CATALOGUE["ERR-PYOCO-0112"]
 
     def __init__(self, cause: str) -> None:
-        super().__init__(f"the worker does not run: {cause}", hint=_HINT)
+        super().__init__(f"the worker is not running: {cause}", hint=_HINT)
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerPlan:
-    """How to start the worker, and where it keeps its things."""
+    """The worker's command line and log file."""
 
     command: tuple[str, ...]
     log: Path
 
 
 def plan_worker(directory: Path, *, nats_url: str, tag: str, concurrency: int | None) -> WorkerPlan:
-    """Return the plan for a worker with the demo flows; raise where there is no worker."""
+    """Return the plan for a worker with the demo flows; raise if pyoco-worker is missing."""
     if not _is_installed(_MODULE):
         raise DevWorkerError("pyoco-worker is not installed; run: pip install pyoco-worker")
     command = [
@@ -70,33 +69,32 @@ def _is_installed(module: str) -> bool:
 
 
 def dev_worker(plan: WorkerPlan) -> AbstractAsyncContextManager[anyio.Event]:
-    """Keep the worker running until the context is left; yield what is set once it takes runs."""
-    return kept_running(
-        Upkeep(name="pyoco-worker", start=lambda: _started(plan), failure=DevWorkerError)
+    """Keep the worker running until the context exits; yield an event, set when it is ready."""
+    return keep_running(
+        RestartPolicy(name="pyoco-worker", start=lambda: _started(plan), failure=DevWorkerError)
     )
 
 
 @asynccontextmanager
-async def _started(plan: WorkerPlan) -> AsyncGenerator[GuardedProcess]:
-    async with guarded_process(
+async def _started(plan: WorkerPlan) -> AsyncGenerator[ChildProcess]:
+    async with child_process(
         "pyoco-worker", plan.command, output=plan.log, grace_sec=_GRACE_SEC
     ) as process:
         await _wait_until_ready(process)
         yield process
 
 
-async def _wait_until_ready(process: GuardedProcess) -> None:
+async def _wait_until_ready(process: ChildProcess) -> None:
     with anyio.move_on_after(_READY_TIMEOUT_SEC), plain_errors():
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_fail_when_ended, process)
-            while _READY not in process.written():  # noqa: ASYNC110 - a file wakes nobody
+            tasks.start_soon(_fail_on_exit, process)
+            while _READY not in process.written():  # noqa: ASYNC110 - a file has no event
                 await anyio.sleep(_POLL_SEC)
             tasks.cancel_scope.cancel()
         return
     raise DevWorkerError(f"it was not ready within {_READY_TIMEOUT_SEC:g} s; see {process.output}")
 
 
-async def _fail_when_ended(process: GuardedProcess) -> None:
+async def _fail_on_exit(process: ChildProcess) -> None:
     code = await process.wait()
-    said = " / ".join(process.written().strip().splitlines()[-_SHOWN_LINES:])
-    raise DevWorkerError(f"it ended with {code}: {said}; see {process.output}")
+    raise DevWorkerError(f"it exited with {code}: {process.last_lines()}; see {process.output}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
-from pyoco_gateway.commands.command_line import run_command
+from pyoco_gateway.commands.entry_point import run_entry_point
 from pyoco_protocol.problems import CliUsageError, SettingsError
 
 if TYPE_CHECKING:
@@ -26,27 +26,31 @@ _DIRECTORY: Final = click.Path(path_type=Path, file_okay=False)
 
 
 def _host_and_port(command: Any) -> Any:
-    # Applied from the inside out, so the last is the first in the help.
+    # Decorators apply from the inside out: the last option is listed first in the help.
     for option in (
         click.option(
             "--insecure",
             is_flag=True,
-            help="Allow an address that other machines reach, without any authentication.",
+            help="Allow an address that other machines can reach while authentication is off.",
         ),
         click.option(
             "--dashboard-lang",
             type=click.Choice(["auto", "ja", "en"], case_sensitive=False),
-            help="Language of the pages (PYOCO_DASHBOARD_LANG).",
+            help="Language of the web pages (PYOCO_DASHBOARD_LANG).",
         ),
         click.option(
             "--log-level",
             type=click.Choice(
                 ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"], case_sensitive=False
             ),
-            help="Lowest level that is logged (PYOCO_LOG_LEVEL).",
+            help="Minimum level of log messages (PYOCO_LOG_LEVEL).",
         ),
         click.option(
-            "--port", type=_PORT, default=8000, show_default=True, help="Port; 0 takes a free one."
+            "--port",
+            type=_PORT,
+            default=8000,
+            show_default=True,
+            help="Port to listen on; 0 chooses a free one.",
         ),
         click.option(
             "--host", default="127.0.0.1", show_default=True, help="Address to listen on."
@@ -62,30 +66,34 @@ def _start_timeout(command: Any) -> Any:
         type=click.FloatRange(min=0.1),
         default=10.0,
         show_default=True,
-        help="How long a broker started here may take to be ready.",
+        help="Seconds to wait for the NATS server to be ready.",
     )(command)
 
 
 @click.group(no_args_is_help=False, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="pyoco-gateway", prog_name=PROGRAM)
 def server() -> None:
-    """Run Pyoco flows on a fleet: the HTTP gateway of Pyoco Server.
+    """Run the HTTP gateway of Pyoco Server.
 
-    The exit code is 0 after a stop, 1 for any failure, 130 after Ctrl-C.
+    Exit codes: 0 after a normal stop, 1 after a failure, 130 after Ctrl-C.
     """
 
 
 @server.command()
 @_host_and_port
 @click.option("--nats-url", help="Address of NATS (PYOCO_NATS_URL).")
-@click.option("--with-nats", is_flag=True, help="Start a NATS server of our own with it.")
+@click.option("--with-nats", is_flag=True, help="Also start a NATS server.")
 @click.option(
     "--with-nats-bootstrap",
     is_flag=True,
-    help="Start a NATS server with it through the command nats-bootstrap.",
+    help="Also start a NATS server, through the command nats-bootstrap.",
 )
-@click.option("--nats-port", type=_PORT, help="Port of the NATS server started here.  [4222]")
-@click.option("--data-dir", type=_DIRECTORY, help="Where it keeps its data.  [.pyoco/server]")
+@click.option("--nats-port", type=_PORT, help="Port of the started NATS server.  [4222]")
+@click.option(
+    "--data-dir",
+    type=_DIRECTORY,
+    help="Data directory of the started NATS server.  [.pyoco/server]",
+)
 @_start_timeout
 def up(
     *,
@@ -109,13 +117,13 @@ def up(
     """
     own_broker = with_nats or with_nats_bootstrap
     if with_nats and with_nats_bootstrap:
-        _refuse("--with-nats and --with-nats-bootstrap exclude each other", "--with-nats")
+        _refuse("--with-nats and --with-nats-bootstrap cannot be combined", "--with-nats")
     if own_broker and nats_url is not None:
-        _refuse("--nats-url has no meaning for a broker that is started here", "--with-nats")
+        _refuse("--nats-url cannot be combined with --with-nats", "--with-nats")
     if not own_broker and (nats_port, data_dir) != (None, None):
         _refuse("--nats-port and --data-dir need --with-nats", "--with-nats --nats-port 4223")
 
-    from pyoco_gateway.commands.binding import settings_for_host
+    from pyoco_gateway.commands.host_option import settings_for_host
     from pyoco_gateway.commands.up import BrokerChoice
     from pyoco_gateway.commands.up import up as run_up
     from pyoco_gateway.settings import environment_with, gateway_settings
@@ -154,11 +162,13 @@ def up(
     type=_DIRECTORY,
     default=Path(".pyoco/dev"),
     show_default=True,
-    help="Where everything is kept.",
+    help="Directory for data and logs.",
 )
-@click.option("--clean", is_flag=True, help="Forget the data of earlier times first.")
+@click.option("--clean", is_flag=True, help="Delete the data of earlier starts first.")
 @click.option(
-    "--concurrency", type=click.IntRange(min=1), help="Runs at a time.  [the number of CPUs]"
+    "--concurrency",
+    type=click.IntRange(min=1),
+    help="Maximum number of concurrent runs.  [number of CPUs]",
 )
 @_start_timeout
 def dev(
@@ -174,21 +184,21 @@ def dev(
     concurrency: int | None,
     nats_start_timeout_sec: float,
 ) -> int:
-    """Start everything: a NATS server, the gateway, and a worker with three demo flows.
+    """Start a NATS server, the gateway, and a worker with three demo flows.
 
     \b
     pyoco-server dev
     pyoco-server dev --clean --port 8001 --nats-port 4223
     """
     started_at = time.monotonic()
-    from pyoco_gateway.commands.binding import settings_for_host
     from pyoco_gateway.commands.dev import DevOptions
     from pyoco_gateway.commands.dev import dev as run_dev
+    from pyoco_gateway.commands.host_option import settings_for_host
     from pyoco_gateway.settings import environment_with, gateway_settings
 
     environ = environment_with(
         {"PYOCO_LOG_LEVEL": log_level, "PYOCO_DASHBOARD_LANG": dashboard_lang},
-        # Somebody sits in front of it.
+        # The command runs in a terminal.
         defaults={"PYOCO_LOG_FORMAT": "text", "PYOCO_LOG_LEVEL": "WARNING"},
     )
     settings = gateway_settings(environ)
@@ -208,7 +218,7 @@ def dev(
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code: 0, 1 or 130."""
-    return run_command(server, PROGRAM, arguments, examples=_EXAMPLES, default="up")
+    return run_entry_point(server, PROGRAM, arguments, examples=_EXAMPLES, default="up")
 
 
 def main() -> NoReturn:

@@ -1,4 +1,4 @@
-"""`pyoco-server up`: the gateway, and a broker with it if asked for."""
+"""`pyoco-server up`: the gateway, optionally with its own NATS server."""
 
 import logging
 import socket
@@ -11,7 +11,7 @@ import anyio
 
 from pyoco_gateway.broker.data_directory import locked_directory
 from pyoco_gateway.broker.embedded import BrokerPlan, embedded_broker, plan_bootstrap, plan_broker
-from pyoco_gateway.commands.stopping import run_until_signalled
+from pyoco_gateway.commands.signals import run_until_signalled
 from pyoco_gateway.http.connection import ConnectionLimits
 from pyoco_gateway.http.server import bound_sockets, serving, url_of
 from pyoco_gateway.settings import GatewaySettings
@@ -22,12 +22,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class BrokerChoice:
-    """The broker that a command is to start."""
+    """The NATS server that the command starts."""
 
     directory: Path
     port: int
     start_timeout_sec: float
-    # Whether the command `nats-bootstrap` starts it, instead of us.
+    # Whether to start it through the command `nats-bootstrap`.
     by_bootstrap: bool = False
 
 
@@ -38,9 +38,9 @@ def up(
     broker: BrokerChoice | None,
     environ: Mapping[str, str],
 ) -> int:
-    """Serve until a signal comes; return the exit code."""
+    """Serve until a signal arrives; return the exit code."""
     with ExitStack() as held:
-        # All that can be refused is refused before anything is started.
+        # Detect all usage errors before starting anything.
         sockets = held.enter_context(bound_sockets(host, port))
         lock = held.enter_context(locked_directory(broker.directory)) if broker else -1
         plan = planned(broker, environ) if broker else None
@@ -53,11 +53,11 @@ def up(
                 await running.enter_async_context(gateway(served, sockets))
                 await anyio.sleep_forever()
 
-        return run_command(serve)
+        return run_until_stopped(serve)
 
 
 def planned(broker: BrokerChoice, environ: Mapping[str, str]) -> BrokerPlan:
-    """Return how to start the broker; raise where it surely would not start."""
+    """Return how to start the broker; raise if it cannot start."""
     if not broker.by_bootstrap:
         return plan_broker(
             broker.directory, broker.port, ready_timeout_sec=broker.start_timeout_sec
@@ -71,14 +71,14 @@ def planned(broker: BrokerChoice, environ: Mapping[str, str]) -> BrokerPlan:
 
 
 def using_broker(settings: GatewaySettings, url: str) -> GatewaySettings:
-    """Return the settings with the address of a broker of our own."""
+    """Return the settings with the address of the broker that this process starts."""
     return replace(settings, broker=BrokerSettings(nats_url=url))
 
 
 @asynccontextmanager
 async def gateway(settings: GatewaySettings, sockets: list[socket.socket]) -> AsyncGenerator[None]:
-    """Run the gateway in this process until the context is left; entered when it answers."""
-    # Late, for it is the longest part of a start; a broker or a worker starts up meanwhile.
+    """Run the gateway until the context exits; the body starts when it answers requests."""
+    # Imported late: this takes long, and the broker and the worker start meanwhile.
     from pyoco_gateway.app import create_app
 
     url = url_of(sockets)
@@ -91,6 +91,6 @@ async def gateway(settings: GatewaySettings, sockets: list[socket.socket]) -> As
         _log.info("gateway stopped", extra={"url": url})
 
 
-def run_command(serve: Callable[[], Awaitable[None]]) -> int:
-    """Run a command that serves until it is told to stop; return its exit code."""
+def run_until_stopped(serve: Callable[[], Awaitable[None]]) -> int:
+    """Run `serve` in a new event loop until a signal arrives; return the exit code."""
     return anyio.run(run_until_signalled, serve, backend_options={"use_uvloop": True})

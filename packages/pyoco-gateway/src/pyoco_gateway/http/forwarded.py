@@ -1,4 +1,4 @@
-"""Where a request comes from, behind proxies that are trusted to say so."""
+"""Client addresses from `X-Forwarded-For`, where trusted proxies set it."""
 
 import ipaddress
 from collections.abc import Sequence
@@ -11,16 +11,16 @@ from pyoco_protocol.settings.http_server import Network
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _HEADER: Final = b"x-forwarded-for"
-# Nobody stands behind more proxies; the rest is padding.
+# Longer chains of proxies do not occur; entries before these are ignored.
 _MAX_HOPS: Final = 32
 
 
-def peer_behind(peer: str, forwarded: Sequence[str], trusted: Sequence[Network]) -> str:
-    """Return the nearest address that is no trusted proxy.
+def client_behind(peer: str, forwarded: Sequence[str], trusted: Sequence[Network]) -> str:
+    """Return the nearest address that is not a trusted proxy.
 
-    `forwarded` are the values of all `X-Forwarded-For` headers, in order. Each proxy adds whom it
-    was called by at the end, so they are read from there; what stands before the first address
-    that is not trusted was written by whoever sits there.
+    `forwarded` holds the values of all `X-Forwarded-For` headers, in order. Each proxy appends the
+    address of its caller, so the addresses are read from the end. Those before the first
+    untrusted address were written by that caller and prove nothing.
     """
     hops = [hop for value in forwarded for hop in value.split(",")]
     nearest = peer
@@ -38,7 +38,7 @@ def _is_trusted(peer: str, trusted: Sequence[Network]) -> bool:
 
 
 def _address_in(text: str) -> Address | None:
-    """Return the address in `text`, which some proxies follow with a port."""
+    """Return the address in `text`; some proxies append a port."""
     bare = text.strip()
     if bare.startswith("["):
         bare = bare[1:].partition("]")[0]
@@ -52,21 +52,21 @@ def _address_in(text: str) -> Address | None:
     return mapped or address
 
 
-class PeerAddresses:
-    """Tells all behind it who calls: the peer, or whom a trusted proxy names."""
+class ForwardedFor:
+    """Middleware that replaces the client of a request by the one a trusted proxy names."""
 
     def __init__(self, app: ASGIApp, trusted: Sequence[Network]) -> None:
         self._app = app
         self._trusted = tuple(trusted)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on with the address of its caller."""
+        """Pass the request on with the address of its client."""
         if scope["type"] == "http" and (client := scope.get("client")) is not None:
             forwarded = [
                 value.decode("latin-1") for name, value in scope["headers"] if name == _HEADER
             ]
-            caller = peer_behind(client[0], forwarded, self._trusted)
-            if caller != client[0]:
-                # Of its port nothing is known.
-                scope["client"] = (caller, 0)
+            address = client_behind(client[0], forwarded, self._trusted)
+            if address != client[0]:
+                # The header does not name the port.
+                scope["client"] = (address, 0)
         await self._app(scope, receive, send)

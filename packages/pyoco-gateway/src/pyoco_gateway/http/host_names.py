@@ -1,8 +1,8 @@
-"""By which names a gateway may be called that asks nobody for a key.
+"""Host names accepted when authentication is off.
 
-A web page can have its own name resolve to an address of ours. The browser then takes us for a
-part of that page's site, and lets the page read and change everything here; only the Host header
-still tells the page's name.
+DNS rebinding: a web page can make its own host name resolve to the gateway's address. The browser
+then treats the gateway as part of that page's site and lets the page read and change everything.
+Only the Host header still carries the page's name.
 """
 
 import ipaddress
@@ -18,20 +18,20 @@ _LOCAL_NAME: Final = "localhost"
 
 
 def host_in(authority: str) -> str | None:
-    """Return the host of `host:port`, in one spelling; None if that is not what it is."""
+    """Return the normalized host of `host:port` or `host`; None for any other text."""
     match = _AUTHORITY.fullmatch(authority)
     if match is None:
         return None
     if match["v6"] is None:
-        return normal(match["name"])
+        return normalized(match["name"])
     try:
         return str(ipaddress.IPv6Address(match["v6"]))
     except ValueError:
         return None
 
 
-def normal(host: str) -> str:
-    """Return a name or an address as it is compared: in small letters, without a final dot."""
+def normalized(host: str) -> str:
+    """Return a host name or address in lower case, without a trailing dot."""
     lowered = host.lower().removesuffix(".")
     try:
         return str(ipaddress.ip_address(lowered))
@@ -39,8 +39,8 @@ def normal(host: str) -> str:
         return lowered
 
 
-def is_of_this_machine(host: str) -> bool:
-    """Whether `host`, in its one spelling, means this machine wherever it is said."""
+def is_local(host: str) -> bool:
+    """Return whether the normalized `host` is `localhost` or a loopback address."""
     if host == _LOCAL_NAME:
         return True
     try:
@@ -50,14 +50,14 @@ def is_of_this_machine(host: str) -> bool:
 
 
 class AllowedHosts:
-    """The names and addresses under which the gateway answers."""
+    """The host names and addresses that the gateway answers to."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        self.names: frozenset[str] = frozenset(map(normal, names))
+        self.names: frozenset[str] = frozenset(map(normalized, names))
 
     def allow(self, host: str, local_address: str | None) -> bool:
-        """Whether a request for `host` may be answered that came in at `local_address`.
+        """Return whether to answer a request for `host` that arrived at `local_address`.
 
-        The address itself is no name that could have been made to lead here.
+        The local address itself is accepted: rebinding works with names only.
         """
-        return host in self.names or is_of_this_machine(host) or host == local_address
+        return host in self.names or is_local(host) or host == local_address

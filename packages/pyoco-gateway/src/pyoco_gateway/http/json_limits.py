@@ -1,4 +1,4 @@
-"""JSON that a parser takes and nobody should: too deep, too many keys, keys that come twice."""
+"""Limits on JSON bodies that the parser does not check: depth, number of keys, repeated keys."""
 
 import json
 import math
@@ -19,14 +19,14 @@ _STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 
 
 class _RefusedError(Exception):
-    """Stops the parser; carries what is wrong."""
+    """Stops the parser; its text says what is wrong."""
 
 
 def fault_in(value: dict[str, JsonValue], body: bytes, keys_around: int) -> str | None:
-    """Return what is wrong with `value`, which a parser that knows no limits found in `body`.
+    """Return what is wrong with `value`, parsed from `body`; None if it is within the limits.
 
-    `keys_around` is how many keys stand in `body` that are none of the value's. Each key of a
-    text has a colon, so that a parsed value with fewer keys has lost some.
+    `keys_around` is the number of keys in `body` outside of `value`. Each key in the text has a
+    colon, so a parsed value with fewer keys than colons has lost repeated keys.
     """
     found = _keys_in(value)
     if isinstance(found, str):
@@ -38,7 +38,7 @@ def fault_in(value: dict[str, JsonValue], body: bytes, keys_around: int) -> str 
 
 
 def fault_in_text(body: bytes) -> str | None:
-    """Return what is wrong with a JSON text that is parsed already, whatever it holds."""
+    """Return what is wrong with a valid JSON text; None if it is within the limits."""
     try:
         value = json.loads(body, object_pairs_hook=_object, parse_constant=_constant)
     except _RefusedError as refused:
@@ -48,10 +48,10 @@ def fault_in_text(body: bytes) -> str | None:
 
 
 def _keys_in(value: JsonValue) -> int | str:
-    """Return how many keys there are; what is wrong, if something is."""
+    """Return the number of keys, or what is wrong with the value."""
     keys = 0
     depth = 0
-    # Level by level: a function that calls itself would run out of stack before it could say so.
+    # Level by level: a recursive function would exhaust the stack on deep values.
     level: list[Any] = [[value]]
     while level:
         if depth > MAX_DEPTH:

@@ -1,13 +1,12 @@
-"""Whether a page of another site is behind a request that changes something."""
+"""Detects requests that a page of another site makes a browser send."""
 
 from typing import Final
 
 from pyoco_gateway.http.host_names import host_in
 
-# Methods that change nothing.
-SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
-# A page of ours, or somebody who typed the address.
-_OWN: Final = frozenset({"same-origin", "none"})
+SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+# `none`: the user entered the address.
+_OWN_SITES: Final = frozenset({"same-origin", "none"})
 _SCHEMES: Final = ("http://", "https://")
 
 
@@ -18,17 +17,17 @@ def foreign_origin(
     host: str | None,
     allowed: frozenset[str] = frozenset(),
 ) -> str | None:
-    """Return who is behind the request if that is another site; None if it is not.
+    """Return the other site that caused the request; None if there is none.
 
-    Browsers send `Origin` with all that may change something, and newer ones `Sec-Fetch-Site`; no
-    page can leave them out or write them. Programs send neither. `host` is the Host header;
-    `allowed` are hosts whose pages count as ours.
+    Browsers send `Origin` with every unsafe request, and newer ones `Sec-Fetch-Site`; a page can
+    neither omit nor change them. Other programs send neither. `host` is the Host header; pages of
+    the hosts in `allowed` count as the gateway's own.
     """
     authority = None if origin is None else _authority_of(origin)
     if authority is not None and host_in(authority) in allowed:
         return None
     if fetch_site is not None:
-        return None if fetch_site in _OWN else (origin or f"a {fetch_site} page")
+        return None if fetch_site in _OWN_SITES else (origin or f"a {fetch_site} page")
     if origin is None or (authority is not None and authority == (host or "").lower()):
         return None
     return origin
@@ -38,5 +37,5 @@ def _authority_of(origin: str) -> str | None:
     for scheme in _SCHEMES:
         if origin.startswith(scheme):
             return origin.removeprefix(scheme).lower()
-    # `null`: a page that hides where it comes from.
+    # `null`: the page has an opaque origin, such as a sandboxed frame.
     return None

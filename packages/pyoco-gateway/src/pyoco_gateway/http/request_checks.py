@@ -1,4 +1,4 @@
-"""The first look at a request: whom it names, who is behind it, and what it says it brings."""
+"""Checks of the headers of a request: host, origin, content type, content encoding."""
 
 from collections.abc import Collection
 from typing import Final
@@ -6,11 +6,17 @@ from typing import Final
 import anyio
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from pyoco_gateway.http.client_address import client_address_of
 from pyoco_gateway.http.errors import answer_problem
-from pyoco_gateway.http.host_names import AllowedHosts, host_in, normal
-from pyoco_gateway.http.origins import SAFE, foreign_origin
-from pyoco_gateway.http.peers import peer_of
-from pyoco_gateway.http.rates import HOLD_SEC, STRANGERS_AT_ONCE, STRANGERS_PER_SEC, Rates
+from pyoco_gateway.http.host_names import AllowedHosts, host_in, normalized
+from pyoco_gateway.http.origins import SAFE_METHODS, foreign_origin
+from pyoco_gateway.http.rate_limiter import (
+    UNAUTHENTICATED_BURST,
+    UNAUTHENTICATED_DELAY_SEC,
+    UNAUTHENTICATED_PER_SEC,
+    RateLimiter,
+    refusal_log_limiter,
+)
 from pyoco_gateway.http.shortening import shortened
 from pyoco_protocol.problems import (
     ContentEncodingError,
@@ -23,21 +29,18 @@ from pyoco_protocol.problems import (
 
 _JSON: Final = b"application/json"
 _FORM: Final = b"multipart/form-data"
-_KNOWN_HOSTS: Final = 256
-# Each refusal is a line of the log, and nobody has shown a key yet.
-_LINES_PER_SEC: Final = 1.0
-_LINES_AT_ONCE: Final = 60
-_LOOKED_AT: Final = frozenset(
+_MAX_KNOWN_HOSTS: Final = 256
+_CHECKED_HEADERS: Final = frozenset(
     {b"host", b"origin", b"sec-fetch-site", b"content-type", b"content-encoding"}
 )
 
 
 class RequestChecks:
-    """Refuses what no honest program sends, before any of a body is read.
+    """Middleware that refuses requests by their headers, before the body is read.
 
-    `form_paths` take a form; whatever else changes something takes JSON. `hosts` are the names
-    that are answered to, None where everybody is asked for a key: whoever has one of those could
-    as well ask by itself.
+    Unsafe requests carry a form on `form_paths` and JSON on all other paths. `hosts` are the
+    accepted host names. With authentication `hosts` is None, and hosts and origins are not
+    checked: a page of another site does not have the API key.
     """
 
     def __init__(
@@ -46,81 +49,81 @@ class RequestChecks:
         self._app = app
         self._hosts = hosts
         self._form_paths = frozenset(form_paths)
-        # Whom callers name, hour after hour; each with the address that it came in at.
-        self._known: set[tuple[bytes, str | None]] = set()
-        self._strangers = Rates(STRANGERS_PER_SEC, STRANGERS_AT_ONCE)
-        self._lines = Rates(_LINES_PER_SEC, _LINES_AT_ONCE)
+        # Host headers that were accepted, each with the local address of the connection.
+        self._known_hosts: set[tuple[bytes, str | None]] = set()
+        self._refusal_rate = RateLimiter(UNAUTHENTICATED_PER_SEC, UNAUTHENTICATED_BURST)
+        self._refusal_log = refusal_log_limiter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on what may come in; answer the rest."""
+        """Pass the request on, or answer it with an error."""
         if scope["type"] == "http" and (refusal := self._refusal(scope)) is not None:
-            if self._strangers.wait_for(peer_of(scope)):
-                await anyio.sleep(HOLD_SEC)
-            is_logged = not self._lines.wait_for(peer_of(scope))
+            address = client_address_of(scope)
+            if self._refusal_rate.wait_for(address):
+                await anyio.sleep(UNAUTHENTICATED_DELAY_SEC)
+            is_logged = not self._refusal_log.wait_for(address)
             await answer_problem(refusal, scope, receive, send, is_logged=is_logged)
             return
         await self._app(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> PyocoError | None:
-        seen: dict[bytes, bytes] = {}
+        headers: dict[bytes, bytes] = {}
         hosts = 0
-        changes = scope["method"] not in SAFE
+        is_unsafe = scope["method"] not in SAFE_METHODS
         for name, value in scope["headers"]:
-            if name not in _LOOKED_AT:
+            if name not in _CHECKED_HEADERS:
                 continue
-            seen[name] = value
+            headers[name] = value
             if name == b"host":
                 hosts += 1
             elif name == b"content-encoding" and value.lower() != b"identity":
                 return ContentEncodingError(_shown(value))
-            elif name == b"content-type" and changes and not self._takes(value, scope["path"]):
+            elif name == b"content-type" and is_unsafe and not self._takes(value, scope["path"]):
                 wanted = _FORM if scope["path"] in self._form_paths else _JSON
                 return UnsupportedContentTypeError(_shown(value), [wanted.decode()])
         if self._hosts is None:
             return None
         server = scope.get("server")
         local = server[0] if server else None
-        host = seen.get(b"host", b"")
-        if (hosts != 1 or (host, local) not in self._known) and (
-            refusal := self._misnamed(host, hosts, local)
+        host = headers.get(b"host", b"")
+        if (hosts != 1 or (host, local) not in self._known_hosts) and (
+            refusal := self._host_refusal(host, hosts, local)
         ):
             return refusal
-        return _foreign(seen, self._hosts.names) if changes else None
+        return _origin_refusal(headers, self._hosts.names) if is_unsafe else None
 
     def _takes(self, content_type: bytes, path: str) -> bool:
         kind = content_type.partition(b";")[0].strip().lower()
         return kind == (_FORM if path in self._form_paths else _JSON)
 
-    def _misnamed(self, header: bytes, count: int, local: str | None) -> PyocoError | None:
-        """Return why a request is not for us, by its Host header."""
+    def _host_refusal(self, header: bytes, count: int, local: str | None) -> PyocoError | None:
         if count != 1:
             return HostUnclearError("is missing" if count == 0 else "comes twice")
         host = host_in(header.decode("latin-1"))
         if host is None:
             return HostUnclearError("names no host")
         if self._hosts is not None and not self._hosts.allow(
-            host, None if local is None else normal(local)
+            host, None if local is None else normalized(local)
         ):
             return HostNotAllowedError(shortened(host))
-        if len(self._known) < _KNOWN_HOSTS:
-            self._known.add((header, local))
+        if len(self._known_hosts) < _MAX_KNOWN_HOSTS:
+            self._known_hosts.add((header, local))
         return None
 
 
-def _foreign(seen: dict[bytes, bytes], allowed: frozenset[str]) -> PyocoError | None:
-    if b"origin" not in seen and b"sec-fetch-site" not in seen:
+def _origin_refusal(headers: dict[bytes, bytes], allowed: frozenset[str]) -> PyocoError | None:
+    if b"origin" not in headers and b"sec-fetch-site" not in headers:
         return None
     found = foreign_origin(
-        origin=_text(seen, b"origin"),
-        fetch_site=_text(seen, b"sec-fetch-site"),
-        host=_text(seen, b"host"),
+        origin=_text(headers, b"origin"),
+        fetch_site=_text(headers, b"sec-fetch-site"),
+        host=_text(headers, b"host"),
         allowed=allowed,
     )
     return None if found is None else ForeignOriginError(shortened(found))
 
 
-def _text(seen: dict[bytes, bytes], name: bytes) -> str | None:
-    value = seen.get(name)
+def _text(headers: dict[bytes, bytes], name: bytes) -> str | None:
+    value = headers.get(name)
     return None if value is None else value.decode("latin-1").strip()
 
 

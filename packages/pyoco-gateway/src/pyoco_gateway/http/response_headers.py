@@ -1,4 +1,4 @@
-"""What every answer says, so that a browser makes no more of it than it is."""
+"""Security headers of every response."""
 
 from typing import Final
 
@@ -7,15 +7,15 @@ _POLICY: Final = (
     "object-src 'none'"
 )
 
-# One list for all answers, also those that the server itself gives to what is no HTTP.
+# Uvicorn adds these to all responses, including its own to invalid HTTP.
 RESPONSE_HEADERS: Final[tuple[tuple[str, str], ...]] = (
     ("x-content-type-options", "nosniff"),
     ("referrer-policy", "no-referrer"),
     ("content-security-policy", _POLICY),
-    # For browsers that do not know `frame-ancestors`.
+    # For browsers without support for `frame-ancestors`.
     ("x-frame-options", "DENY"),
-    # No page of another site may embed an answer, nor load it as if it were a script.
+    # Pages of other sites may not embed a response or load it as a script.
     ("cross-origin-resource-policy", "same-origin"),
-    # What a run holds is nobody's to keep on the way.
+    # Caches may not store run data.
     ("cache-control", "no-store"),
 )

@@ -1,4 +1,4 @@
-"""Serves HTTP on sockets that are bound before anything else is started."""
+"""Serves HTTP on sockets that are bound before any other part starts."""
 
 import asyncio
 import errno
@@ -15,12 +15,12 @@ from starlette.types import ASGIApp
 
 from pyoco_gateway.http.connection import (
     ConnectionLimits,
-    FewLines,
+    InvalidRequestLogFilter,
     LimitedConfig,
     LimitedConnection,
 )
 from pyoco_gateway.http.response_headers import RESPONSE_HEADERS
-from pyoco_gateway.http.stream_connection import EXTENSION, Closing, StreamConnection
+from pyoco_gateway.http.stream_connection import EXTENSION, ShutdownNotice, StreamConnection
 from pyoco_protocol.problems import CATALOGUE, CliUsageError, PortBusyError, PyocoError
 from pyoco_protocol.task_groups import plain_errors
 
@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 class GatewayFailedError(PyocoError):
-    """What runs behind the routes has ended; the log says why."""
+    """A background task of the gateway has failed; the log says why."""
 
     entry = CATALOGUE["ERR-PYOCO-0106"]
 
@@ -38,36 +38,35 @@ class GatewayFailedError(PyocoError):
 
 _BACKLOG: Final = 2048
 _KEEP_ALIVE_SEC: Final = 75
-# How much the kernel takes for a reader that does not read; left alone it takes three megabytes,
-# and that a reader stalls is noticed only after that. What is on its way does not count.
+# Unsent bytes that the kernel buffers per connection. Its default is three megabytes, and a
+# stalled reader would be noticed only after that many. Bytes in flight do not count.
 _UNSENT_BYTES: Final = 131_072
-# How often connections are looked at that may be kept for too long.
-_JUDGE_SEC: Final = 0.5
-# With what follows, the process is gone two seconds after SIGTERM even if the broker is frozen.
+_DEADLINE_CHECK_SEC: Final = 0.5
+# Short enough for the process to exit within two seconds of SIGTERM, even if the broker hangs.
 _FINISH_SEC: Final = 1
 
 
 class _Config(LimitedConfig):
-    """The configuration, which every connection can see, and whether the server is closing."""
+    """The configuration that connections share, with the server's shutdown notice."""
 
-    closing: Closing
+    closing: ShutdownNotice
 
 
 class _Protocol(LimitedConnection):
-    """A connection that answers which go on can end, and through which they hear of the end."""
+    """A connection that passes a `StreamConnection` to each request."""
 
     config: _Config
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        carrier = StreamConnection(self.config.closing, self.transport.abort, self._is_clear)
-        self.scope["extensions"] = {EXTENSION: carrier}  # type: ignore[dict-item] # of our own
+        connection = StreamConnection(self.config.closing, self.transport.abort, self._is_clear)
+        self.scope["extensions"] = {EXTENSION: connection}  # type: ignore[dict-item] # own extension
 
     def _is_clear(self) -> bool:
         return not self.flow.write_paused
 
     def timeout_keep_alive_handler(self) -> None:
-        # Who has not taken the last answer by now would keep the connection open for ever.
+        # A client that has not read the last response would keep the connection open for ever.
         if self.transport.get_write_buffer_size():
             self.transport.abort()
         else:
@@ -75,15 +74,15 @@ class _Protocol(LimitedConnection):
 
 
 class _Server(uvicorn.Server):
-    """A server that says when it is ready and leaves signals to the command."""
+    """A Uvicorn server that reports when it is ready and does not handle signals."""
 
     def __init__(self, config: _Config) -> None:
         super().__init__(config)
         self.ready = anyio.Event()
-        self.closing = config.closing = Closing()
+        self.closing = config.closing = ShutdownNotice()
 
     def stop(self) -> None:
-        """Begin to stop; answers that go on for long are told first."""
+        """Begin to stop, and notify open streams."""
         self.should_exit = True
         self.closing.set()
 
@@ -97,37 +96,38 @@ class _Server(uvicorn.Server):
 
 
 def resolve(host: str, port: int) -> list[tuple[socket.AddressFamily, tuple[str, int]]]:
-    """Return the addresses behind `host`; raise CliUsageError where there is none."""
+    """Return the addresses of `host`; raise CliUsageError if there are none."""
     try:
         found = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE | socket.AI_NUMERICSERV
         )
     except (OSError, UnicodeError) as error:
         raise CliUsageError(
-            f"--host {host!r} is no address of this machine ({error})",
+            f"--host {host!r} is not an address of this machine ({error})",
             "pyoco-server up --host 127.0.0.1",
         ) from error
     return [(family, (str(address[0]), port)) for family, _, _, _, address in found]
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server on `host`."""
+    """Return whether only this machine can reach a server on `host`."""
     return all(ipaddress.ip_address(address[0]).is_loopback for _, address in resolve(host, 0))
 
 
 @contextmanager
 def bound_sockets(host: str, port: int) -> Iterator[list[socket.socket]]:
-    """Bind `port` on every address of `host`; raise PortBusyError where it is taken."""
+    """Bind `port` on every address of `host`; raise PortBusyError if it is in use."""
     sockets: list[socket.socket] = []
     try:
         for family, address in resolve(host, port):
-            # The first one chose the port, if it was left open.
+            # With port 0, all addresses use the port that the first one got.
             chosen = sockets[0].getsockname()[1] if sockets else port
             if (bound := _bind(family, (address[0], chosen), host)) is not None:
                 sockets.append(bound)
         if not sockets:
             raise CliUsageError(
-                f"--host {host!r} is no address of this machine", "pyoco-server up --host 127.0.0.1"
+                f"--host {host!r} is not an address of this machine",
+                "pyoco-server up --host 127.0.0.1",
             )
         yield sockets
     finally:
@@ -138,17 +138,17 @@ def bound_sockets(host: str, port: int) -> Iterator[list[socket.socket]]:
 def _bind(
     family: socket.AddressFamily, address: tuple[str, int], host: str
 ) -> socket.socket | None:
-    # The protocol is named: without it the event loop does not take the socket for one of TCP,
-    # leaves Nagle's algorithm on, and each answer waits 40 ms for an acknowledgement.
+    # With the explicit protocol the event loop recognises a TCP socket and turns off Nagle's
+    # algorithm, which would delay each response by 40 ms.
     created = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         created.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         created.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
         if family == socket.AF_INET6:
-            # `localhost` is two addresses, and each gets a socket of its own.
+            # `localhost` has an IPv4 and an IPv6 address; each gets its own socket.
             created.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         created.bind(address)
-        # Listening from here on: a caller that comes early waits, and is not refused.
+        # Listen now: early connections wait for the server instead of being refused.
         created.listen(_BACKLOG)
     except OSError as error:
         created.close()
@@ -156,7 +156,7 @@ def _bind(
             raise PortBusyError(address[1], "--port") from error
         if error.errno == errno.EACCES:
             raise CliUsageError(
-                f"--port {address[1]} is not open to this user", "pyoco-server up --port 8000"
+                f"--port {address[1]} needs more privileges", "pyoco-server up --port 8000"
             ) from error
         if error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
             _log.debug("address not available", extra={"host": host, "address": address[0]})
@@ -166,7 +166,7 @@ def _bind(
 
 
 def url_of(sockets: list[socket.socket]) -> str:
-    """Return the address to call."""
+    """Return the URL of the server on these sockets."""
     host, port = sockets[0].getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -175,9 +175,9 @@ def url_of(sockets: list[socket.socket]) -> str:
 async def serving(
     app: ASGIApp, sockets: list[socket.socket], limits: ConnectionLimits
 ) -> AsyncGenerator[None]:
-    """Serve `app` until the context is left; entered when it answers.
+    """Serve `app` until the context exits; the body starts when the server answers.
 
-    Leaving gives requests in hand a moment to finish.
+    On exit, requests in progress get a second to finish.
     """
     config = _Config(
         app,
@@ -188,7 +188,7 @@ async def serving(
         access_log=False,
         server_header=False,
         headers=list(RESPONSE_HEADERS),
-        # Whoever calls may write these headers; nobody here believes them.
+        # `ForwardedFor` reads these headers, from trusted proxies only.
         proxy_headers=False,
         timeout_keep_alive=_KEEP_ALIVE_SEC,
         timeout_graceful_shutdown=_FINISH_SEC,
@@ -196,38 +196,37 @@ async def serving(
     )
     config.limits = limits
     server = _Server(config)
-    # What it has to say at start and stop is said by us, with fields.
-    of_library = logging.getLogger("uvicorn.error")
-    of_library.setLevel(logging.WARNING)
-    few_lines = FewLines()
-    of_library.addFilter(few_lines)
-    with plain_errors(), ExitStack() as held:
-        held.callback(of_library.removeFilter, few_lines)
+    # The gateway logs its own start and stop, with fields.
+    uvicorn_log = logging.getLogger("uvicorn.error")
+    uvicorn_log.setLevel(logging.WARNING)
+    log_filter = InvalidRequestLogFilter()
+    uvicorn_log.addFilter(log_filter)
+    with plain_errors(), ExitStack() as cleanup:
+        cleanup.callback(uvicorn_log.removeFilter, log_filter)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_serve_to_the_end, server, sockets)
+            tasks.start_soon(_serve_until_stopped, server, sockets)
             await server.ready.wait()
-            tasks.start_soon(_end_with_the_rest, server)
-            tasks.start_soon(_judge_connections, server)
+            tasks.start_soon(_stop_after_failure, server)
+            tasks.start_soon(_close_overdue_connections, server)
             try:
                 yield
             finally:
                 server.stop()
 
 
-async def _judge_connections(server: _Server) -> None:
-    """Close connections that are kept for too long by those who do not use them."""
+async def _close_overdue_connections(server: _Server) -> None:
     loop = asyncio.get_running_loop()
-    while not await server.closing.within(_JUDGE_SEC):
+    while not await server.closing.within(_DEADLINE_CHECK_SEC):
         now = loop.time()
         for connection in list(server.server_state.connections):
             if isinstance(connection, LimitedConnection):
-                connection.judge(now)
+                connection.close_if_overdue(now)
 
 
-async def _end_with_the_rest(server: _Server) -> None:
-    """Stop serving when what runs behind the routes has failed.
+async def _stop_after_failure(server: _Server) -> None:
+    """Stop serving when a background task of the application has failed.
 
-    The server library would go on: healthy to look at, and unable to do anything.
+    Uvicorn would go on serving an application that can do nothing.
     """
     await server.lifespan.shutdown_event.wait()
     if not server.should_exit:
@@ -235,7 +234,7 @@ async def _end_with_the_rest(server: _Server) -> None:
         raise GatewayFailedError
 
 
-async def _serve_to_the_end(server: _Server, sockets: list[socket.socket]) -> None:
-    # A server that is cancelled drops its callers; this one is told, and takes a second.
+async def _serve_until_stopped(server: _Server, sockets: list[socket.socket]) -> None:
+    # Shielded: cancelling the server would drop its connections, `stop` lets requests finish.
     with anyio.CancelScope(shield=True):
         await server.serve(sockets)

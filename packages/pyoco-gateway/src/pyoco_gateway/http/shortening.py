@@ -1,4 +1,4 @@
-"""Text of a caller's making, cut to what anybody wants to read."""
+"""Shortens text from callers for error messages and log lines."""
 
 from typing import Final
 
@@ -6,5 +6,5 @@ _MAX_SHOWN_CHARS: Final = 120
 
 
 def shortened(text: str) -> str:
-    """Return `text`, cut where it is too long for a message or a log line."""
+    """Return `text`, cut to 120 characters."""
     return text if len(text) <= _MAX_SHOWN_CHARS else text[:_MAX_SHOWN_CHARS] + "…"

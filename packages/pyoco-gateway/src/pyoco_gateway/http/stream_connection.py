@@ -1,4 +1,4 @@
-"""What a stream asks of the server that carries it, beyond what ASGI knows."""
+"""The server connection under a streaming response: shutdown notice, abort, write state."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,13 +8,13 @@ from typing import Final
 import anyio
 from starlette.types import Scope
 
-EXTENSION: Final = "pyoco.carrier"
+EXTENSION: Final = "pyoco.stream_connection"
 
 
-class Closing:
-    """Whether the server is about to stop; streams that are open hear of it while they can write.
+class ShutdownNotice:
+    """Tells open streams that the server is about to stop, while they can still write.
 
-    The end of the application comes too late for that: connections are closed by then.
+    The ASGI lifespan shutdown comes too late: connections are closed by then.
     """
 
     def __init__(self) -> None:
@@ -22,23 +22,23 @@ class Closing:
         self._listeners: set[Callable[[], None]] = set()
 
     def set(self) -> None:
-        """Tell all who listen."""
+        """Call all listeners."""
         self.is_set = True
         for listener in list(self._listeners):
             listener()
 
     async def within(self, seconds: float) -> bool:
-        """Return whether it is set, at once or before the time is up."""
+        """Wait at most `seconds`; return whether the notice is set."""
         if self.is_set:
             return True
-        heard = anyio.Event()
-        with self.heard_by(heard.set), anyio.move_on_after(seconds):
-            await heard.wait()
+        event = anyio.Event()
+        with self.notify(event.set), anyio.move_on_after(seconds):
+            await event.wait()
         return self.is_set
 
     @contextmanager
-    def heard_by(self, listener: Callable[[], None]) -> Iterator[None]:
-        """Have `listener` called when it is set; not for what has been before."""
+    def notify(self, listener: Callable[[], None]) -> Iterator[None]:
+        """Call `listener` when the notice is set; not if it was set before."""
         self._listeners.add(listener)
         try:
             yield
@@ -50,14 +50,14 @@ class Closing:
 class StreamConnection:
     """The connection under a request."""
 
-    closing: Closing = field(default_factory=Closing)
-    # Ends the connection without sending what is left: its reader does not read.
+    closing: ShutdownNotice = field(default_factory=ShutdownNotice)
+    # Closes the connection without sending what is buffered.
     abort: Callable[[], None] = lambda: None
-    # Whether what was sent has gone out, so far as that is known.
+    # Whether the write buffer is below its limit; False if that is unknown.
     is_clear: Callable[[], bool] = lambda: False
 
 
 def stream_connection_of(scope: Scope) -> StreamConnection:
-    """Return the connection under a request; one that never closes, for a server not our own."""
+    """Return the connection under a request; under another ASGI server, one that does nothing."""
     found: StreamConnection | None = scope.get("extensions", {}).get(EXTENSION)
     return found or StreamConnection()

@@ -1,4 +1,9 @@
-"""How long a request may take to arrive, and its answer to begin."""
+"""Time limits for receiving a request body and for starting the response.
+
+One periodic timer checks all waiting requests. `asyncio.timeout` would take half the lines, but
+it needs a timer per request and reschedules it for each part of a body. Measured: 15.4 µs per
+request instead of 3.8 µs, a difference of 2 % of the CPU time of a submission (565 µs).
+"""
 
 import asyncio
 from typing import Final
@@ -8,21 +13,20 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from pyoco_gateway.http.errors import answer_problem
 from pyoco_protocol.problems import PyocoError, RequestTimedOutError, SlowRequestError
 
-# What a body may take is extended for each byte of it that came.
+# A body gets one more second for each 1024 bytes received.
 _MIN_BYTES_PER_SEC: Final = 1024
-# How often requests are looked at that wait: one timer for all, so that none costs anything.
-_LOOK_SEC: Final = 0.25
+_CHECK_INTERVAL_SEC: Final = 0.25
 
 
-class _Waiting:
-    """A request whose answer has not begun."""
+class _WaitingRequest:
+    """A request whose response has not started."""
 
     __slots__ = (
         "awaits_body",
         "began_at",
         "due_at",
+        "has_timed_out",
         "is_answered",
-        "is_over",
         "received_bytes",
         "task",
     )
@@ -33,33 +37,33 @@ class _Waiting:
         self.due_at = due_at
         self.received_bytes = 0
         self.awaits_body = False
-        # Whether its time is up, and whether its answer has begun all the same.
-        self.is_over = False
+        self.has_timed_out = False
+        # May become true after the timeout, if the application answers while being cancelled.
         self.is_answered = False
 
 
 class TimeLimit:
-    """Ends requests whose body does not come, and those for which no answer is found.
+    """Cancels requests whose body does not arrive in time, or whose response does not start.
 
-    An answer that has begun may go on. A request that is ended so may have done what it was for.
+    A response that has started has no time limit. A cancelled request may have taken effect.
     """
 
     def __init__(self, app: ASGIApp, *, request_sec: float, body_sec: float) -> None:
         self._app = app
         self._request_sec = request_sec
         self._body_sec = body_sec
-        self._waiting: set[_Waiting] = set()
-        self._is_looking = False
+        self._waiting: set[_WaitingRequest] = set()
+        self._is_checking = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on; answer it if nobody else does in time."""
+        """Pass the request on; answer it with an error when its time is up."""
         task = asyncio.current_task()
         if scope["type"] != "http" or task is None:
             await self._app(scope, receive, send)
             return
         loop = task.get_loop()
         now = loop.time()
-        waiting = _Waiting(task, now, now + self._request_sec)
+        waiting = _WaitingRequest(task, now, now + self._request_sec)
 
         async def timed_receive() -> Message:
             waiting.awaits_body = True
@@ -79,35 +83,35 @@ class TimeLimit:
             await send(message)
 
         self._waiting.add(waiting)
-        if not self._is_looking:
-            self._look_later(loop)
+        if not self._is_checking:
+            self._check_later(loop)
         try:
             await self._app(scope, timed_receive, timed_send)
         except asyncio.CancelledError:
-            if not waiting.is_over or waiting.is_answered:
+            if not waiting.has_timed_out or waiting.is_answered:
                 raise
             task.uncancel()
             headers = {"Connection": "close"} if waiting.awaits_body else None
-            await answer_problem(self._failure(waiting), scope, receive, send, headers)
+            await answer_problem(self._error(waiting), scope, receive, send, headers)
         finally:
             self._waiting.discard(waiting)
 
-    def _failure(self, waiting: _Waiting) -> PyocoError:
+    def _error(self, waiting: _WaitingRequest) -> PyocoError:
         if waiting.awaits_body:
             return SlowRequestError("body")
         return RequestTimedOutError(self._request_sec)
 
-    def _look_later(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._is_looking = True
-        loop.call_later(_LOOK_SEC, self._look, loop)
+    def _check_later(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._is_checking = True
+        loop.call_later(_CHECK_INTERVAL_SEC, self._check, loop)
 
-    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _check(self, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()
         for waiting in [each for each in self._waiting if each.due_at < now]:
-            waiting.is_over = True
+            waiting.has_timed_out = True
             self._waiting.discard(waiting)
             waiting.task.cancel()
         if self._waiting:
-            self._look_later(loop)
+            self._check_later(loop)
         else:
-            self._is_looking = False
+            self._is_checking = False

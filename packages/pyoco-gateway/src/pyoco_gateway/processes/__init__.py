@@ -1,1 +1,1 @@
-"""Commands that the gateway starts, and that never outlive it."""
+"""Child processes of the gateway, which never outlive it."""

@@ -1,4 +1,4 @@
-"""The answer that goes on: writes what its source has to say, for as long as somebody reads."""
+"""A streaming response of server-sent events."""
 
 import logging
 import secrets
@@ -11,7 +11,7 @@ import anyio
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from pyoco_gateway.access.leases import Lease, lease_of
+from pyoco_gateway.access.stream_permits import StreamPermit, stream_permit_of
 from pyoco_gateway.http.request_ids import request_id_of
 from pyoco_gateway.http.stream_connection import StreamConnection, stream_connection_of
 from pyoco_gateway.streams import sse
@@ -21,46 +21,47 @@ from pyoco_protocol.problems import PyocoError
 _log = logging.getLogger(__name__)
 
 MAX_STREAM_SEC: Final = 600
-# Clients of an earlier release give up after five seconds of silence.
+# Clients of an earlier release disconnect after five seconds of silence.
 HEARTBEAT_SEC = 2.0
-# How long a reader may take nothing of what is written before it is dropped.
+# A stream is dropped if its client reads nothing for this long.
 WRITE_TIMEOUT_SEC = 10.0
-# The process has two seconds to end; a reader that does not read gets no more than this of them.
+# The process has two seconds to exit; a client that does not read delays it by this much.
 _GOODBYE_SEC: Final = 0.4
-_NOTICE_SEC: Final = 1.0
+# Time for the server to report the disconnect after an abort.
+_DISCONNECT_SEC: Final = 1.0
 _RETRY_MS: Final = 1000
-# So that those who are sent away together do not come back together.
+# Spreads the reconnects of clients that are disconnected at the same time.
 _RETRY_SPREAD_MS: Final = 500
-# Nothing is told while nobody knows whether the caller's key is still good.
-_UNSURE_SEC: Final = 0.25
-# A client that comes back hears the same, and more clearly.
-_KEY_OVER: Final = "api_key_invalid"
+# Interval of checks while it is unknown whether the caller's key is still valid.
+_RECHECK_SEC: Final = 0.25
+# Reason in the `goodbye` event; a client that reconnects gets the full error.
+_KEY_INVALID: Final = "api_key_invalid"
 _HEADERS: Final = {"x-accel-buffering": "no"}
 
 
 class EventSource(Protocol):
-    """What there is to tell to one client."""
+    """The events of one stream."""
 
-    # Set when there may be something new.
+    # Set when there may be a new event.
     wakeup: Wakeup
-    # Whether all is told.
+    # Whether there will be no more events.
     is_over: bool
 
     def take(self) -> bytes | None:
-        """Return the next event, as things stand now; None if there is nothing new."""
+        """Return the next event, built from the current state; None if nothing has changed."""
 
     def heartbeat(self) -> bytes:
-        """Return an event that says no more than that we are there."""
+        """Return a heartbeat event."""
 
 
 class EventStream(Response):
-    """Writes the events of a source until it is over, its time is up, or nobody reads.
+    """Writes the events of a source until the source ends, time is up, or the client stops reading.
 
-    Or until the key it was asked for with is good no more.
+    The stream also ends when the caller's key is no longer valid.
 
-    A source is asked for its next event only when the one before has gone out, so that a slow
-    reader is told the latest and no backlog. `held` is closed at the end, however that comes.
-    `beside` runs for as long as the stream does: it finds out what there is to tell.
+    The next event is taken only after the previous one has been sent, so a slow client gets the
+    latest state and no backlog. `held` is closed when the stream ends. `beside` is a task that
+    runs while the stream does and feeds the source.
     """
 
     media_type = "text/event-stream"
@@ -73,7 +74,7 @@ class EventStream(Response):
         *,
         beside: Callable[[], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
-        # As Starlette's own streams do: `Response.__init__` would announce an empty body.
+        # Like Starlette's StreamingResponse: `Response.__init__` would set `Content-Length: 0`.
         self.status_code = 200
         self.background = None
         self.init_headers(_HEADERS)
@@ -81,28 +82,28 @@ class EventStream(Response):
         self._timeout_sec = timeout_sec
         self._held = held
         self._beside = beside
-        # What is waited in for a slow reader, while that is waited for.
-        self._patience: anyio.CancelScope | None = None
-        self._is_hurried = False
+        # The scope that waits for a slow client, while it waits.
+        self._write_scope: anyio.CancelScope | None = None
+        self._is_ending = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer; return when the stream has ended or its reader is gone."""
-        carrier = stream_connection_of(scope)
+        """Send the stream; return when it has ended or the client has disconnected."""
+        connection = stream_connection_of(scope)
         with (
             self._held,
-            carrier.closing.heard_by(self._hurry),
-            lease_of(scope, self._hurry) as lease,
+            connection.closing.notify(self._end_soon),
+            stream_permit_of(scope, self._end_soon) as permit,
         ):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_cancel_at_disconnect, receive, tasks.cancel_scope)
                 if self._beside is not None:
                     tasks.start_soon(self._beside)
-                if not await self._write(send, carrier, lease):
-                    await _drop(scope, carrier)
+                if not await self._write(send, connection, permit):
+                    await _drop(scope, connection)
                 tasks.cancel_scope.cancel()
 
-    async def _write(self, send: Send, carrier: StreamConnection, lease: Lease) -> bool:
-        """Write to the end; return False where nobody takes what is written."""
+    async def _write(self, send: Send, connection: StreamConnection, permit: StreamPermit) -> bool:
+        """Write all events; return False if the client stops reading."""
         source = self._source
         end_at = anyio.current_time() + self._timeout_sec
         beat_at = anyio.current_time() + HEARTBEAT_SEC
@@ -113,57 +114,56 @@ class EventStream(Response):
                 "headers": self.raw_headers,
             }
         )
-        while await self._is_read(send, carrier):
+        while await self._is_read(send, connection):
             now = anyio.current_time()
-            if carrier.closing.is_set:
-                return await self._end(send, carrier, _goodbye())
-            if lease.is_over:
-                return await self._end(send, carrier, _goodbye(_KEY_OVER))
+            if connection.closing.is_set:
+                return await self._end(send, connection, _goodbye())
+            if permit.has_ended:
+                return await self._end(send, connection, _goodbye(_KEY_INVALID))
             if now >= end_at:
-                return await self._end(send, carrier, sse.retry_after(_RETRY_MS))
+                return await self._end(send, connection, sse.retry_after(_RETRY_MS))
             if now >= beat_at:
                 beat_at = now + HEARTBEAT_SEC
                 await send(_body(source.heartbeat()))
-            elif not lease.is_sure:
-                with anyio.move_on_after(min(beat_at, end_at, now + _UNSURE_SEC) - now):
+            elif not permit.is_known:
+                with anyio.move_on_after(min(beat_at, end_at, now + _RECHECK_SEC) - now):
                     await source.wakeup.wait()
             elif (event := source.take()) is not None:
                 await send(_body(event))
             elif source.is_over:
-                return await self._end(send, carrier)
+                return await self._end(send, connection)
             else:
                 with anyio.move_on_after(min(beat_at, end_at) - now):
                     await source.wakeup.wait()
         return False
 
-    async def _end(self, send: Send, carrier: StreamConnection, last_words: bytes = b"") -> bool:
-        await send(_body(last_words))
-        # What a reader leaves standing would keep the connection open long after this.
-        if not await self._is_read(send, carrier):
+    async def _end(self, send: Send, connection: StreamConnection, last: bytes = b"") -> bool:
+        await send(_body(last))
+        # Unread bytes would keep the connection open after the end of the response.
+        if not await self._is_read(send, connection):
             return False
         await send({"type": "http.response.body", "body": b"", "more_body": False})
         return True
 
-    async def _is_read(self, send: Send, carrier: StreamConnection) -> bool:
-        """Wait until most of what was written has gone out; False if that takes too long."""
-        if carrier.is_clear():
+    async def _is_read(self, send: Send, connection: StreamConnection) -> bool:
+        """Wait until the write buffer has drained; return False if that takes too long."""
+        if connection.is_clear():
             return True
-        is_ending = carrier.closing.is_set or self._is_hurried
+        is_ending = connection.closing.is_set or self._is_ending
         limit = _GOODBYE_SEC if is_ending else WRITE_TIMEOUT_SEC
-        with anyio.move_on_after(limit) as self._patience:
-            # The server holds back whoever sends while much is unsent. An empty part is held
-            # back like any other, and adds nothing.
+        with anyio.move_on_after(limit) as self._write_scope:
+            # `send` blocks while the write buffer is full, also for an empty part.
             await send(_body(b""))
-        is_read = not self._patience.cancelled_caught
-        self._patience = None
+        is_read = not self._write_scope.cancelled_caught
+        self._write_scope = None
         return is_read
 
-    def _hurry(self) -> None:
-        self._is_hurried = True
+    def _end_soon(self) -> None:
+        self._is_ending = True
         self._source.wakeup.set()
-        if self._patience is not None:
+        if self._write_scope is not None:
             soon = anyio.current_time() + _GOODBYE_SEC
-            self._patience.deadline = min(self._patience.deadline, soon)
+            self._write_scope.deadline = min(self._write_scope.deadline, soon)
 
 
 async def _cancel_at_disconnect(receive: Receive, scope: anyio.CancelScope) -> None:
@@ -171,19 +171,19 @@ async def _cancel_at_disconnect(receive: Receive, scope: anyio.CancelScope) -> N
         while (await receive())["type"] != "http.disconnect":
             pass
     except PyocoError as error:
-        # A body without end, on a request that has none.
+        # The request has a body, and it exceeds the limit.
         _log.info("stream ended", extra={"reason": str(error)})
     scope.cancel()
 
 
-async def _drop(scope: Scope, carrier: StreamConnection) -> None:
-    """Cut the connection; the notice of it, or the time for it, ends the stream."""
+async def _drop(scope: Scope, connection: StreamConnection) -> None:
+    """Abort the connection and wait for the disconnect, which cancels the stream."""
     _log.info(
         "stalled reader dropped",
         extra={"request_id": request_id_of(scope), "path": scope["path"]},
     )
-    carrier.abort()
-    await anyio.sleep(_NOTICE_SEC)
+    connection.abort()
+    await anyio.sleep(_DISCONNECT_SEC)
 
 
 def _goodbye(reason: str | None = None) -> bytes:

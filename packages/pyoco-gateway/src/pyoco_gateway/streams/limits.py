@@ -1,4 +1,4 @@
-"""How many streams may be open: in this process, for one peer, and with one key."""
+"""Limits on open streams: per process, per client address and per key."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -8,11 +8,11 @@ from typing import Final
 from starlette.requests import Request
 
 from pyoco_gateway.access.caller import caller_of
-from pyoco_gateway.http.peers import peer_of
+from pyoco_gateway.http.client_address import client_address_of
 from pyoco_protocol.problems import TooManyRequestsError
 from pyoco_protocol.settings import WatchSettings
 
-# Streams last for minutes; who comes back sooner would mostly be refused again.
+# Streams last for minutes; an earlier retry would mostly be refused again.
 _RETRY_AFTER_SEC: Final = 5
 
 
@@ -25,19 +25,19 @@ class StreamLimits:
         self._limit_per_key = settings.sse_max_streams_per_key
         self._by_peer: Counter[str] = Counter()
         self._by_key: Counter[str] = Counter()
-        # The most there were at once; set anew by whoever has taken note of it.
+        # Peak of `open`; the reader of this value resets it.
         self.most = 0
 
     @property
     def open(self) -> int:
-        """How many streams are open now."""
+        """Number of open streams."""
         return self._by_peer.total()
 
     @contextmanager
     def slot(self, peer: str, key_id: str | None = None) -> Iterator[None]:
-        """A place for one stream of `peer`; raise TooManyRequestsError where there is none.
+        """Count one stream of `peer` while the context is open; raise TooManyRequestsError.
 
-        `key_id` is that of the key it comes with, where keys are asked for.
+        `key_id` is None if authentication is off.
         """
         if (
             self._by_peer[peer] >= self._limit_per_peer
@@ -65,7 +65,7 @@ def _counted(counter: Counter[str], name: str | None) -> Iterator[None]:
 
 
 def take_slot(request: Request, held: ExitStack) -> None:
-    """Have `held` keep a place for one stream of the caller; raise where there is none."""
+    """Count one stream of the caller until `held` is closed; raise TooManyRequestsError."""
     limits: StreamLimits = request.state.stream_limits
     caller = caller_of(request.scope)
-    held.enter_context(limits.slot(peer_of(request.scope), caller.key_id))
+    held.enter_context(limits.slot(client_address_of(request.scope), caller.key_id))

@@ -1,19 +1,19 @@
-"""Server-sent events as bytes: what a frame looks like."""
+"""Encodes server-sent events."""
 
 from pyoco_protocol.wire import WireModel
 
 
 class Beat(WireModel):
-    """What a `heartbeat`, a `gone` and a `goodbye` say."""
+    """Data of the events `heartbeat`, `gone` and `goodbye`."""
 
     run_id: str | None = None
-    # Why it is a `goodbye`, where coming back would not help.
+    # Set in a `goodbye` after which reconnecting does not help.
     reason: str | None = None
     ts: float
 
 
 class Position(WireModel):
-    """What `ready` and `reset` say: changes after this revision follow."""
+    """Data of the events `ready` and `reset`: changes after this revision follow."""
 
     revision: int
     ts: float
@@ -22,10 +22,10 @@ class Position(WireModel):
 def frame(
     event: str, data: str, *, event_id: int | None = None, retry_ms: int | None = None
 ) -> bytes:
-    """Return one event; `data` is JSON, which has no line breaks of its own.
+    """Return one event; `data` is JSON without line breaks.
 
-    An event without an id leaves a client's last id as it is. `retry_ms` is a hint when to come
-    back.
+    An event without an id does not change the client's last event id. `retry_ms` tells the client
+    when to reconnect.
     """
     numbered = "" if event_id is None else f"id: {event_id}\n"
     hinted = "" if retry_ms is None else f"retry: {retry_ms}\n"
@@ -33,10 +33,10 @@ def frame(
 
 
 def retry_after(milliseconds: int) -> bytes:
-    """Return the hint when to come back; it is no event, clients keep it to themselves."""
+    """Return a reconnect time without an event; client libraries do not pass it on."""
     return f"retry: {milliseconds}\n\n".encode()
 
 
 def beat_json(now: float, run_id: str | None = None, *, reason: str | None = None) -> str:
-    """Return the data of an event that carries little more than the time."""
+    """Return the JSON of a `Beat`."""
     return Beat(run_id=run_id, reason=reason, ts=now).model_dump_json(exclude_none=True)

@@ -1,19 +1,19 @@
-"""Something to wait for that can be set again and again, by whoever has news."""
+"""A resettable event for one waiting task."""
 
 import anyio
 
 
 class Wakeup:
-    """Wakes the one who waits; set while nobody waits, the next wait ends at once."""
+    """Wakes one waiting task; if none is waiting, the next wait returns at once."""
 
     def __init__(self) -> None:
         self._event = anyio.Event()
 
     def set(self) -> None:
-        """Wake."""
+        """Wake the task."""
         self._event.set()
 
     async def wait(self) -> None:
-        """Return when it is set, or was since the last wait."""
+        """Return once `set` has been called since the last wait."""
         await self._event.wait()
         self._event = anyio.Event()

@@ -16,7 +16,7 @@ from two_tenants import Pair, Tenant
 
 
 async def failed(tenant: Tenant, **fields: Any) -> tuple[int, str]:
-    """Leave a failed run and its letter; return the sequence and the id."""
+    """Store a failed run and its dead letter; return the sequence number and the run id."""
     run_id = await tenant.put_run(status="FAILED", api_key_id="the first key", **fields)
     return await tenant.put_letter(run_id), run_id
 
@@ -25,7 +25,7 @@ async def seqs(tenant: Tenant, **query: Any) -> list[int]:
     return [item["seq"] for item in (await tenant.get("/dlq", **query))["items"]]
 
 
-async def test_a_list_of_letters_shows_ones_own(pair: Pair) -> None:
+async def test_a_list_shows_the_tenants_own_dead_letters(pair: Pair) -> None:
     mine = [await pair.globex.put_letter(new_run_id()) for _ in range(2)]
     theirs = new_run_id()
     await pair.acme.put_letter(theirs)
@@ -37,12 +37,12 @@ async def test_a_list_of_letters_shows_ones_own(pair: Pair) -> None:
     assert await seqs(pair.globex, reason="execution_error", tag="default") == mine[1::-1]
     assert await seqs(pair.globex, run_id=theirs) == []
     assert len(await seqs(pair.acme, run_id=theirs)) == 1
-    # Those who may read a letter know whose it is.
+    # Dead letters do not show the tenant.
     letter = await pair.globex.get(f"/dlq/{mine[0]}")
     assert "tenant_id" not in letter
 
 
-async def test_a_redrive_by_filter_takes_ones_own_alone(pair: Pair) -> None:
+async def test_a_redrive_by_filter_takes_the_tenants_own_letters_only(pair: Pair) -> None:
     theirs = [await failed(pair.acme) for _ in range(2)]
     mine = [await failed(pair.globex) for _ in range(2)]
 
@@ -61,7 +61,7 @@ async def test_a_redrive_by_filter_takes_ones_own_alone(pair: Pair) -> None:
     assert {job.body["tenant_id"] for job in await pair.store.jobs()} == {"globex"}
 
 
-async def test_what_is_done_again_stays_its_tenants_under_the_key_that_asked(pair: Pair) -> None:
+async def test_a_redriven_run_keeps_its_tenant_and_records_the_callers_key(pair: Pair) -> None:
     seq, old = await failed(pair.acme)
 
     answer = await pair.acme.http.post(f"/dlq/{seq}/redrive")
@@ -71,9 +71,11 @@ async def test_what_is_done_again_stays_its_tenants_under_the_key_that_asked(pai
     assert new["api_key_id"] == pair.acme.key.record.key_id
 
 
-async def test_without_keys_what_is_done_again_stays_its_tenants(gateway: Any, store: Any) -> None:
-    """Keys may be turned off for a while; that gives nobody's runs to another."""
-    tenant = Tenant("acme", None, gateway, store)  # type: ignore[arg-type] # it needs no key
+async def test_a_redriven_run_keeps_its_tenant_without_authentication(
+    gateway: Any, store: Any
+) -> None:
+    """Turning authentication off and on must not move runs to another tenant."""
+    tenant = Tenant("acme", None, gateway, store)  # type: ignore[arg-type] # no key needed
     seq, _ = await failed(tenant)
 
     answer = await gateway.post(f"/dlq/{seq}/redrive")
@@ -82,8 +84,8 @@ async def test_without_keys_what_is_done_again_stays_its_tenants(gateway: Any, s
     assert (new["tenant_id"], new["api_key_id"]) == ("acme", "the first key")
 
 
-async def test_the_letter_of_a_parked_job_says_whose_run_it_was(broker: Broker, store: Any) -> None:
-    """Put there by the gateway, not by a worker; from the record, or from the job without one."""
+async def test_the_dead_letter_of_a_parked_job_has_the_tenant(broker: Broker, store: Any) -> None:
+    """The gateway writes it; the tenant comes from the run record, or else from the job."""
     names = Names()
     runs = RunStore(broker, names, retention_sec=0)
     box = DeadLetterWriter(broker, names)

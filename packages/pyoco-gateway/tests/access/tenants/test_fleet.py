@@ -1,4 +1,4 @@
-"""Workers, queues and numbers are everybody's; whose runs they are at is not."""
+"""All tenants see workers, queues and metrics, but not each other's runs in them."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from two_tenants import Pair, Tenant
 
 
 async def enter(pair: Pair, worker_id: str, **fields: Any) -> None:
-    """Write a record as its worker would."""
+    """Write a worker record as the worker would."""
     now = time.time()
     said = {"worker_id": worker_id, "state": "RUNNING", "last_seen_at": now, "tags": ["gpu"]}
     record = {**said, "last_heartbeat_at": now, **fields}
@@ -23,17 +23,17 @@ async def enter(pair: Pair, worker_id: str, **fields: Any) -> None:
 
 
 async def worker(tenant: Tenant) -> dict[str, Any]:
-    """Return the one worker, once it is there."""
+    """Wait for the only worker and return it."""
     (found,) = await eventually(lambda: tenant.get("/workers"), lambda them: len(them) == 1)
     seen: dict[str, Any] = found
     return seen
 
 
-async def test_of_a_workers_runs_a_tenant_sees_its_own(pair: Pair) -> None:
+async def test_a_tenant_sees_only_its_own_runs_of_a_worker(pair: Pair) -> None:
     mine, mine_too = [await pair.acme.put_run(status="RUNNING") for _ in range(2)]
     theirs = await pair.globex.put_run(status="RUNNING")
     gone = new_run_id()
-    # The index has heard of them.
+    # Wait until the index has them.
     await eventually(pair.acme.run_ids, {mine, mine_too})
     await enter(
         pair,
@@ -59,10 +59,10 @@ async def test_of_a_workers_runs_a_tenant_sees_its_own(pair: Pair) -> None:
         assert each not in json.dumps(seen)
 
 
-async def test_a_default_tenant_sees_at_workers_what_was_there_before_keys(pair: Pair) -> None:
+async def test_the_default_tenant_sees_runs_without_a_tenant_at_workers(pair: Pair) -> None:
     old = await pair.acme.put_run(status="RUNNING", tenant_id=None)
     await enter(pair, "w1", current_run_id=old, current_run_ids=[old])
-    key = await pair.desk.issue(KeyScope.ADMIN, tenant="default")
+    key = await pair.key_admin.issue(KeyScope.ADMIN, tenant="default")
     assert (await worker(pair.acme))["current_run_ids"] == []
 
     async with httpx.AsyncClient(
@@ -75,7 +75,7 @@ async def test_a_default_tenant_sees_at_workers_what_was_there_before_keys(pair:
         await eventually(current, [[old]])
 
 
-async def test_queues_name_tags_and_numbers_alone(pair: Pair) -> None:
+async def test_queues_show_only_tags_and_numbers(pair: Pair) -> None:
     run_id = await pair.acme.submit("secret-flow", tag="gpu")
 
     (queue,) = await pair.globex.get("/queues")
@@ -86,7 +86,7 @@ async def test_queues_name_tags_and_numbers_alone(pair: Pair) -> None:
 
 
 async def finished(tenant: Tenant, flow_name: str) -> None:
-    """Have a run come and go while the gateway looks on."""
+    """Store a run and finish it while the gateway watches."""
     now = time.time()
     fields = {"flow_name": flow_name, "submitted_at": now, "updated_at": now}
     run_id = await tenant.put_run(**fields)
@@ -94,7 +94,7 @@ async def finished(tenant: Tenant, flow_name: str) -> None:
     await tenant.put_run(run_id=run_id, status="COMPLETED", **fields, **times)
 
 
-async def test_metrics_show_a_tenant_its_own_flows_and_nobodys_name(pair: Pair) -> None:
+async def test_metrics_show_a_tenants_own_flows_and_no_tenant_names(pair: Pair) -> None:
     for tenant, flow_name in (
         (pair.acme, "both"),
         (pair.globex, "both"),
@@ -133,7 +133,7 @@ async def test_metrics_show_a_tenant_its_own_flows_and_nobodys_name(pair: Pair) 
         assert name not in text
 
 
-async def test_health_and_the_first_page_say_nothing_of_tenants(pair: Pair) -> None:
+async def test_health_and_the_index_page_do_not_mention_tenants(pair: Pair) -> None:
     run_id = await pair.acme.submit("secret-flow")
 
     async with httpx.AsyncClient(base_url=pair.acme.http.base_url, trust_env=False) as http:

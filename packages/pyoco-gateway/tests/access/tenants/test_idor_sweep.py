@@ -1,4 +1,4 @@
-"""What another tenant has is not there: the answer is, to the byte, that to an id of nothing."""
+"""Another tenant's resource answers 404, byte for byte like an unknown id."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -18,14 +18,14 @@ from two_tenants import Pair, Tenant, asked_of_broker, shown
 Route = tuple[str, str]
 
 STATUSES: Final = ("PENDING", "RUNNING", "CANCELLING", "COMPLETED", "FAILED", "CANCELLED")
-# In the same words on both sides, so that answers can be compared.
+# The same content for both tenants, so that responses can be compared.
 REQUEST_ID: Final = {"X-Request-ID": "the-same-for-all"}
 NO_SUCH_LETTER: Final = "9"
 
 
 @dataclass(frozen=True)
 class Ask:
-    """One way to ask a route for something."""
+    """One form of request to a route."""
 
     query: dict[str, Any] = field(default_factory=dict)
     json: Any = None
@@ -46,7 +46,7 @@ WAYS: Final[dict[Route, list[Ask]]] = {
         Ask({"timeout_sec": 1}),
         Ask({"timeout_sec": 1, "since": "1", "include": "all"}),
         Ask({"timeout_sec": 1}, headers={"Last-Event-ID": "1"}),
-        # One who has seen the end of a run is answered 204.
+        # A client that has seen the end of a run gets 204.
         Ask({"timeout_sec": 1, "since": "99999999999"}),
     ],
     ("POST", "/runs/{run_id}/cancel"): [PLAIN, Ask(json={"reason": "not mine"})],
@@ -55,12 +55,12 @@ WAYS: Final[dict[Route, list[Ask]]] = {
     ("DELETE", "/dlq/{seq}"): [PLAIN],
     ("POST", "/dlq/{seq}/redrive"): [PLAIN],
 }
-# Workers are everybody's: what they are at is masked, which has tests of its own.
+# All tenants see workers; other tests check that the runs of others are masked.
 FLEET: Final = {("PATCH", "/workers/{worker_id}")}
 
 
-def test_every_route_that_takes_an_id_is_swept() -> None:
-    """Whoever adds one says here how to ask it for what is another's."""
+def test_every_route_with_an_id_is_covered() -> None:
+    """A new route with an id needs an entry here."""
     served = served_routes(create_app(gateway_settings({"PYOCO_LOAD_DOTENV": "0"})))
 
     assert {route for route in served if "{" in route[1]} == WAYS.keys() | FLEET
@@ -79,13 +79,13 @@ async def ask(tenant: Tenant, route: Route, id_: str, way: Ask) -> httpx.Respons
 
 
 async def runs_of(tenant: Tenant) -> AsyncIterator[str]:
-    """Yield a run in each state, with all that can be kept of one."""
+    """Yield a run in each state, with output and a workflow file."""
     for status in STATUSES:
         run_id = await tenant.put_run(
             status=status,
             params={"secret": "of acme"},
             attempt=1,
-            # Or the reaper would see to it that somebody runs it.
+            # Otherwise the reaper would queue it again.
             worker_id="w1",
             queued_again_at=NOW,
         )
@@ -101,14 +101,16 @@ async def everything(pair: Pair) -> tuple[Any, Any, int]:
 
 
 @pytest.mark.parametrize("route", WAYS, ids=" ".join)
-async def test_what_is_anothers_is_answered_as_what_is_not_there(pair: Pair, route: Route) -> None:
+async def test_another_tenants_resource_answers_like_an_unknown_id(
+    pair: Pair, route: Route
+) -> None:
     asked: list[tuple[str, str]] = []
     if "{seq}" in route[1]:
         run_id = await pair.acme.put_run(status="FAILED")
         asked = [(str(await pair.acme.put_letter(run_id)), NO_SUCH_LETTER)]
     else:
         asked = [(run_id, new_run_id()) async for run_id in runs_of(pair.acme)]
-        # Nobody can say whose it is.
+        # A record without a readable tenant.
         broken = new_run_id()
         await pair.acme.put_record(broken, b'{"status": "?"}')
         asked.append((broken, new_run_id()))
@@ -122,26 +124,26 @@ async def test_what_is_anothers_is_answered_as_what_is_not_there(pair: Pair, rou
                 requests = [each.replace(theirs, "<id>") for each in await asked_of()]
                 unknown = await ask(pair.globex, route, nothing, way)
                 assert unknown.status_code == 404
-                assert _told(answer, theirs) == _told(unknown, nothing), (theirs, way)
-                # Nor does it take a round trip more, or less: who has a clock would see that.
+                assert _comparable(answer, theirs) == _comparable(unknown, nothing), (theirs, way)
+                # Both take the same broker requests, so that response times do not differ either.
                 assert requests == [each.replace(nothing, "<id>") for each in await asked_of()]
                 assert len(requests) == 1
     assert await everything(pair) == before
 
-    # Its owner gets another answer: the sweep above has asked for something.
+    # The owner gets another response: the ids above do exist.
     owned = await ask(pair.acme, route, asked[0][0], WAYS[route][0])
     assert owned.status_code in (200, 204, 409), owned.text
 
 
-def _told(answer: httpx.Response, id_: str) -> Any:
+def _comparable(answer: httpx.Response, id_: str) -> Any:
     if len(id_) == 1:
-        # A digit stands in many places.
+        # A short number may occur in many places.
         return shown(answer, f"entry {id_} ")
     return shown(answer, id_)
 
 
-async def test_a_letter_of_ones_own_does_not_lead_to_the_run_of_another(pair: Pair) -> None:
-    """A letter that names another tenant's run is as good as one whose run is gone."""
+async def test_an_own_dead_letter_does_not_reveal_another_tenants_run(pair: Pair) -> None:
+    """A dead letter with another tenant's run id answers as if the run were deleted."""
     theirs = await pair.acme.put_run(status="FAILED", params={"secret": 1})
     gone = new_run_id()
     seqs = [await pair.globex.put_letter(run_id) for run_id in (theirs, gone)]
@@ -150,17 +152,17 @@ async def test_a_letter_of_ones_own_does_not_lead_to_the_run_of_another(pair: Pa
 
     answers = [await ask(pair.globex, path, str(seq), PLAIN) for seq in seqs]
 
-    told = [
+    responses = [
         shown(answer, run_id, f"entry {seq}:", f'"seq":{seq}')
         for answer, run_id, seq in zip(answers, (theirs, gone), seqs, strict=True)
     ]
-    assert told[0] == told[1]
+    assert responses[0] == responses[1]
     assert answers[0].status_code == 409
     assert (await pair.store.runs(), await pair.store.jobs()) == before
 
 
-async def test_an_id_that_follows_from_an_idempotency_key_opens_nothing(pair: Pair) -> None:
-    """Ids of such runs can be worked out by whoever knows the tenant and the key."""
+async def test_a_derived_run_id_of_another_tenant_answers_404(pair: Pair) -> None:
+    """Ids from idempotency keys can be computed from the tenant and the key."""
     guessed = await pair.acme.submit(key="order-1")
 
     answer = await pair.globex.http.get(f"/runs/{guessed}", headers=REQUEST_ID)

@@ -1,4 +1,4 @@
-"""Lists, counts, cursors and watches: each tenant's own, whatever the other does."""
+"""Lists, counts, cursors and watches show a tenant's own runs only."""
 
 import json
 from typing import Any
@@ -17,7 +17,7 @@ KINDS = [{"order": "created"}, {"updated_after": "0"}]
 
 
 async def some_runs(pair: Pair) -> dict[str, set[str]]:
-    """Leave runs of both tenants that differ in nothing but whose they are."""
+    """Store runs of both tenants that differ only in their tenant."""
     found: dict[str, set[str]] = {"acme": set(), "globex": set()}
     for number, status in enumerate(("COMPLETED", "FAILED", "CANCELLED") * 2):
         for tenant in (pair.acme, pair.globex, pair.acme):
@@ -46,7 +46,7 @@ QUERIES: list[dict[str, Any]] = [
 ]
 
 
-async def test_a_list_shows_all_of_ones_own_and_none_of_anothers(pair: Pair) -> None:
+async def test_a_list_shows_all_own_runs_and_no_others(pair: Pair) -> None:
     runs = await some_runs(pair)
 
     for query in QUERIES:
@@ -62,8 +62,8 @@ async def test_a_list_shows_all_of_ones_own_and_none_of_anothers(pair: Pair) -> 
     assert [each["total"] for each in by_file] == [6, 3]
 
 
-async def test_of_a_file_only_another_has_run_nothing_is_found(pair: Pair) -> None:
-    """Whether somebody else runs a file that one knows is nobody's business."""
+async def test_a_filter_by_workflow_file_does_not_find_other_tenants_runs(pair: Pair) -> None:
+    """A tenant must not learn whether others run a file that it knows."""
     await pair.acme.put_run(workflow_yaml_sha256=SHA256, status="COMPLETED")
     for path in ("/runs", "/runs/counts"):
         theirs, nobodys = [
@@ -75,7 +75,7 @@ async def test_of_a_file_only_another_has_run_nothing_is_found(pair: Pair) -> No
 
 
 async def walked(tenant: Tenant, **query: Any) -> list[str]:
-    """Return what the pages of a list show, to their end."""
+    """Return the run ids on all pages of a list."""
     seen: list[str] = []
     cursor: dict[str, str] = {}
     while True:
@@ -86,7 +86,7 @@ async def walked(tenant: Tenant, **query: Any) -> list[str]:
         cursor = {"cursor": page["next_cursor"]}
 
 
-async def test_pages_lead_through_ones_own(pair: Pair) -> None:
+async def test_pages_contain_own_runs_only(pair: Pair) -> None:
     runs = await some_runs(pair)
 
     for tenant in (pair.acme, pair.globex):
@@ -97,13 +97,13 @@ async def test_pages_lead_through_ones_own(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_the_cursor_of_another_tenant_is_as_good_as_one_made_up(
+async def test_another_tenants_cursor_is_refused_like_a_forged_one(
     pair: Pair, kind: dict[str, str]
 ) -> None:
     await some_runs(pair)
     page = await pair.acme.get("/runs", limit=1, **kind)
     given = page["next_cursor"]
-    # The same but for its signature.
+    # The same cursor with a wrong signature.
     made_up = given[:-1] + ("A" if given[-1] != "A" else "B")
 
     answers = [
@@ -116,12 +116,12 @@ async def test_the_cursor_of_another_tenant_is_as_good_as_one_made_up(
     assert answers[0].status_code == 422
     assert shown(answers[0]) == shown(answers[1])
     assert pair.acme.name not in answers[0].text
-    # Nor does the text itself say whose it is.
+    # The cursor does not contain the tenant.
     assert "acme" not in given
 
 
-async def test_the_cursor_of_anothers_letters_leads_to_ones_own(pair: Pair) -> None:
-    """It is a place in the stream, which holds the letters of all."""
+async def test_another_tenants_dead_letter_cursor_shows_own_letters_only(pair: Pair) -> None:
+    """The cursor is a position in the stream, which holds the letters of all tenants."""
     for _ in range(3):
         await pair.acme.put_letter(new_run_id())
     mine = await pair.globex.put_letter(new_run_id())
@@ -139,13 +139,13 @@ async def stored(tenant: Tenant, run_id: str, status: str, moment: float) -> Non
 
 
 async def deleted(pair: Pair, run_id: str) -> None:
-    """Take a record away as one that expires goes: nothing is left but its id."""
+    """Delete a record as its expiry would: only the id is left."""
     headers = {"KV-Operation": "DEL"}
     await pair.store.js.publish(f"$KV.pyoco_runs.{run_id}", b"", headers=headers)
 
 
-async def told_until(stream: Stream, last: str, name: str = "snapshot") -> list[tuple[str, str]]:
-    """Return all that is told up to an event of the run `last`."""
+async def events_until(stream: Stream, last: str, name: str = "snapshot") -> list[tuple[str, str]]:
+    """Return the events up to one of the run `last`."""
     seen: list[tuple[str, str]] = []
     while True:
         event = await stream.next("snapshot", "gone", "reset")
@@ -154,7 +154,7 @@ async def told_until(stream: Stream, last: str, name: str = "snapshot") -> list[
             return seen
 
 
-async def test_a_watch_on_all_runs_tells_nothing_of_anothers(
+async def test_a_watch_on_all_runs_sends_own_runs_only(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_hub, "OVERLAP_SEC", 0.0)
@@ -170,21 +170,21 @@ async def test_a_watch_on_all_runs_tells_nothing_of_anothers(
         unheard_of = new_run_id()
         await deleted(pair, unheard_of)
         await stored(pair.globex, mine, "COMPLETED", 0)
-        assert await told_until(stream, mine) == [(mine, "snapshot")]
+        assert await events_until(stream, mine) == [(mine, "snapshot")]
         await deleted(pair, theirs[3])
         await deleted(pair, mine)
-        # Of one's own also the end is told, though nothing of it is left.
-        assert await told_until(stream, mine, "gone") == [(mine, "gone")]
+        # The deletion of an own run is sent, although its record is gone.
+        assert await events_until(stream, mine, "gone") == [(mine, "gone")]
 
-    # Who comes back is told what was missed: of one's own.
+    # After a reconnect the missed events of own runs are sent.
     async with watching(pair.globex.http, "/runs/watch", last=ready.revision) as stream:
-        assert await told_until(stream, mine, "gone") == [(mine, "gone")]
+        assert await events_until(stream, mine, "gone") == [(mine, "gone")]
     async with watching(pair.acme.http, "/runs/watch", last=ready.revision) as stream:
-        seen = await told_until(stream, theirs[3], "gone")
+        seen = await events_until(stream, theirs[3], "gone")
         assert {run_id for run_id, _ in seen} == set(theirs)
 
 
-async def test_a_watch_says_in_its_events_nothing_of_tenants(pair: Pair) -> None:
+async def test_watch_events_do_not_contain_tenants(pair: Pair) -> None:
     async with watching(pair.acme.http, "/runs/watch") as stream:
         await stream.next("ready")
         await pair.acme.put_run()

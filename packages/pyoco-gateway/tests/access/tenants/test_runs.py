@@ -1,4 +1,4 @@
-"""Whose a run is: said by the key it came with, by nothing else, and for good."""
+"""The tenant of a run comes from the key it was submitted with, and never changes."""
 
 from typing import Any
 
@@ -16,16 +16,16 @@ async def test_a_run_carries_the_tenant_and_the_key_it_was_submitted_with(pair: 
 
     record = (await pair.store.runs())[run_id]
     (job,) = await pair.store.jobs()
-    said = ("acme", pair.acme.key.record.key_id)
-    assert (record["tenant_id"], record["api_key_id"]) == said
+    expected = ("acme", pair.acme.key.record.key_id)
+    assert (record["tenant_id"], record["api_key_id"]) == expected
     assert job.body["tenant_id"] == "acme"
-    # Who gets the job first claims the run by this, without reading its record.
-    assert (job.body["record"]["tenant_id"], job.body["record"]["api_key_id"]) == said
+    # The worker that gets the job uses these fields to claim the run.
+    assert (job.body["record"]["tenant_id"], job.body["record"]["api_key_id"]) == expected
     run = await pair.acme.get(f"/runs/{run_id}")
-    assert (run["tenant_id"], run["api_key_id"]) == said
+    assert (run["tenant_id"], run["api_key_id"]) == expected
 
 
-async def test_without_keys_nothing_is_written_of_tenants(
+async def test_without_authentication_records_have_no_tenant(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     await gateway.post("/runs", json={"flow_name": "hello"}, headers={"X-API-Key": "pyk_x"})
@@ -37,7 +37,7 @@ async def test_without_keys_nothing_is_written_of_tenants(
     assert {"tenant_id", "api_key_id"}.isdisjoint(job.body["record"])
 
 
-async def test_a_run_of_a_workflow_file_carries_them_too(pair: Pair) -> None:
+async def test_a_run_of_a_workflow_file_carries_tenant_and_key_too(pair: Pair) -> None:
     parts = {"workflow": ("flow.yaml", WORKFLOW), "flow_name": (None, b"mine")}
     key = {"X-Idempotency-Key": "file-1"}
     answers = [
@@ -48,7 +48,7 @@ async def test_a_run_of_a_workflow_file_carries_them_too(pair: Pair) -> None:
     assert [each.status_code for each in answers] == [200, 200], answers[0].text
     records = await pair.store.runs()
     assert [records[each.json()["run_id"]]["tenant_id"] for each in answers] == ["acme", "globex"]
-    # The same file, and each finds its own run of it.
+    # Both tenants run the same file, and each finds its own run.
     for tenant, answer in zip((pair.acme, pair.globex), answers, strict=True):
         run_id = answer.json()["run_id"]
         sha256 = records[run_id]["workflow_yaml_sha256"]
@@ -63,7 +63,7 @@ ASSIGNED: dict[str, Any] = {
 }
 
 
-async def test_nobody_can_say_in_a_submission_whose_a_run_is_or_how_it_stands(pair: Pair) -> None:
+async def test_a_submission_cannot_set_the_tenant_or_the_status(pair: Pair) -> None:
     for field, value in ASSIGNED.items():
         refused = await pair.acme.http.post("/runs", json={"flow_name": "hello", field: value})
         assert (refused.status_code, refused.json()["err_id"]) == (422, "ERR-PYOCO-0002"), field
@@ -78,8 +78,8 @@ async def test_nobody_can_say_in_a_submission_whose_a_run_is_or_how_it_stands(pa
     assert (await pair.store.runs(), await pair.store.jobs()) == ({}, [])
 
 
-async def test_nobody_can_say_it_in_a_cancel_either(pair: Pair) -> None:
-    """There what is not known is passed over, as it always was."""
+async def test_a_cancel_cannot_set_them_either(pair: Pair) -> None:
+    """Unknown fields of a cancel are ignored."""
     run_id = await pair.acme.put_run(worker_id="w1", status="RUNNING")
 
     answer = await pair.acme.http.post(f"/runs/{run_id}/cancel", json={"reason": "x", **ASSIGNED})
@@ -90,26 +90,26 @@ async def test_nobody_can_say_it_in_a_cancel_either(pair: Pair) -> None:
     assert (record.get("api_key_id"), record["attempt"]) == (None, 0)
 
 
-async def test_no_query_asks_for_the_runs_of_a_tenant(pair: Pair) -> None:
+async def test_a_query_cannot_select_another_tenant(pair: Pair) -> None:
     for path in ("/runs", "/runs/counts", "/dlq", "/runs/watch"):
         answer = await pair.globex.http.get(path, params={"tenant_id": "acme"})
         assert answer.status_code == 422, path
 
 
-async def test_a_cancel_is_recorded_with_the_key_that_it_came_with(pair: Pair) -> None:
+async def test_a_cancel_is_recorded_with_the_callers_key(pair: Pair) -> None:
     run_id = await pair.acme.put_run(worker_id="w1", status="RUNNING")
     headers = {"X-Cancel-Requested-By": "the boss", "X-Forwarded-User": "the boss"}
     body = {"reason": "wrong day", "by": "the boss", "cancel_requested_by": "the boss"}
 
     answer = await pair.acme.http.post(f"/runs/{run_id}/cancel", json=body, headers=headers)
 
-    said = answer.json()["cancel_requested_by"], answer.json()["cancel_reason"]
-    assert said == (pair.acme.key.record.key_id, "wrong day")
+    expected = answer.json()["cancel_requested_by"], answer.json()["cancel_reason"]
+    assert expected == (pair.acme.key.record.key_id, "wrong day")
 
 
-async def test_an_idempotency_key_is_each_tenants_own(pair: Pair) -> None:
+async def test_idempotency_keys_are_separate_for_each_tenant(pair: Pair) -> None:
     mine = await pair.acme.submit("hello", key="order-7", params={"n": 1})
-    # Neither answered with the other's run, nor told that the key is in use.
+    # Neither the other's run nor a conflict is returned.
     theirs = await pair.globex.submit("bye", key="order-7", params={"n": 2})
     again = await pair.acme.submit("hello", key="order-7", params={"n": 1})
 
@@ -121,8 +121,8 @@ async def test_an_idempotency_key_is_each_tenants_own(pair: Pair) -> None:
     }
 
 
-async def test_two_keys_of_a_tenant_share_what_it_has(pair: Pair) -> None:
-    second = await pair.desk.issue(KeyScope.RUNS_READ, KeyScope.RUNS_WRITE, tenant="acme")
+async def test_two_keys_of_a_tenant_see_the_same_runs(pair: Pair) -> None:
+    second = await pair.key_admin.issue(KeyScope.RUNS_READ, KeyScope.RUNS_WRITE, tenant="acme")
     run_id = await pair.acme.submit(key="order-7")
 
     async with httpx.AsyncClient(
@@ -133,17 +133,17 @@ async def test_two_keys_of_a_tenant_share_what_it_has(pair: Pair) -> None:
             "/runs", json={"flow_name": "hello"}, headers={"X-Idempotency-Key": "order-7"}
         )
     assert repeat.json()["run_id"] == run_id
-    # Whose key came first stays.
+    # The key of the first submission stays recorded.
     record = (await pair.store.runs())[run_id]
     assert record["api_key_id"] == pair.acme.key.record.key_id
 
 
-async def test_what_was_submitted_before_there_were_keys_is_the_default_tenants(
+async def test_runs_from_before_authentication_belong_to_the_default_tenant(
     pair: Pair,
 ) -> None:
     old = await pair.acme.put_run(tenant_id=None, status="COMPLETED")
     letter = await pair.acme.put_letter(old, tenant_id=None)
-    key = await pair.desk.issue(KeyScope.ADMIN, tenant="default")
+    key = await pair.key_admin.issue(KeyScope.ADMIN, tenant="default")
 
     async with httpx.AsyncClient(
         base_url=pair.acme.http.base_url, headers=key.headers, trust_env=False
@@ -152,7 +152,7 @@ async def test_what_was_submitted_before_there_were_keys_is_the_default_tenants(
         assert [each["run_id"] for each in (await http.get("/runs")).json()] == [old]
         assert (await http.get(f"/dlq/{letter}")).status_code == 200
         assert [each["seq"] for each in (await http.get("/dlq")).json()["items"]] == [letter]
-        # Beside what it submits now.
+        # Together with its new runs.
         new = (await http.post("/runs", json={"flow_name": "hello"})).json()["run_id"]
         assert {each["run_id"] for each in (await http.get("/runs")).json()} == {old, new}
     for tenant in (pair.acme, pair.globex):
@@ -161,7 +161,7 @@ async def test_what_was_submitted_before_there_were_keys_is_the_default_tenants(
         assert (await tenant.http.get(f"/dlq/{letter}")).status_code == 404
 
 
-async def test_ids_that_are_none_are_told_alike_to_all(pair: Pair) -> None:
+async def test_an_invalid_id_gets_the_same_response_for_all_tenants(pair: Pair) -> None:
     for run_id in ("*", ">", "x" * 500, new_run_id().upper()):
         answers = [
             await tenant.http.get(f"/runs/{run_id}", headers={"X-Request-ID": "r"})

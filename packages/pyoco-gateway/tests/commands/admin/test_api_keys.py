@@ -32,23 +32,23 @@ COMMANDS = ("create", "list", "revoke", "rotate")
 KEY_ID = "a2b3c4d5e6f7"
 
 
-class Desk:
-    """Where an operator sits: each command is a process of its own."""
+class AdminCommand:
+    """Runs `pyoco-server-admin` commands, each as a process."""
 
     def __init__(self, nats_url: str, **environ: str) -> None:
         settings = {"PYOCO_NATS_URL": nats_url, "PYOCO_AUTH_PEPPER": PEPPER, **environ}
         self._environ = clean_environment(settings)
-        # What the last command had to say, and all of them.
-        self.said = self.all_said = ""
+        # Stderr of the last command, and of all commands.
+        self.stderr = self.all_stderr = ""
 
     async def __call__(self, *arguments: str, code: int = 0) -> str:
-        """Run `api-key` with these arguments; return what is on stdout."""
+        """Run `api-key` with these arguments; return its stdout."""
         done = await anyio.run_process(
             [*COMMAND, *arguments], env=self._environ, check=False, input=b""
         )
-        self.said = done.stderr.decode()
-        self.all_said += self.said
-        assert done.returncode == code, self.said
+        self.stderr = done.stderr.decode()
+        self.all_stderr += self.stderr
+        assert done.returncode == code, self.stderr
         return done.stdout.decode()
 
 
@@ -67,7 +67,7 @@ async def stored_in(broker: Broker, bucket: str = Names().auth_bucket) -> list[A
     return ring.records()
 
 
-async def test_a_key_is_printed_alone_and_fits_what_was_stored(
+async def test_only_the_key_is_on_stdout_and_it_matches_the_record(
     nats_server: NatsServer, broker: Broker, tmp_path: Path
 ) -> None:
     file = tmp_path / "server.env"
@@ -80,9 +80,9 @@ async def test_a_key_is_printed_alone_and_fits_what_was_stored(
         [*COMMAND, "create", "--tenant", "acme", "--name", "夜間 batch", "--expires", "30d"],
         env=clean_environment({"PYOCO_LOAD_DOTENV": "1", "PYOCO_ENV_FILE": str(file)}),
     )
-    key, said = parts_of(done.stdout.decode()), done.stderr.decode()
-    for told in (key.key_id, "acme", "runs:read, runs:write", "cannot be shown again"):
-        assert told in said
+    key, output = parts_of(done.stdout.decode()), done.stderr.decode()
+    for text in (key.key_id, "acme", "runs:read, runs:write", "cannot be shown again"):
+        assert text in output
     (record,) = await stored_in(broker, "acme_keys")
     assert Pepper(SecretStr(PEPPER)).matches(record, key.secret)
     assert (record.tenant_id, record.name) == ("acme", "夜間 batch")
@@ -91,12 +91,12 @@ async def test_a_key_is_printed_alone_and_fits_what_was_stored(
     assert 0 <= record.expires_at - before - 30 * 86_400 < 60
 
 
-async def test_the_life_of_a_key_leaves_no_secret_anywhere(nats_server: NatsServer) -> None:
-    """Neither a key nor the pepper: not in the bucket, not on the broker's disk, not in any log."""
-    desk = Desk(nats_server.url, PYOCO_LOG_LEVEL="DEBUG")
-    other = parts_of(await desk("create", "--tenant", "other", "--expires", "1s"))
+async def test_no_command_leaves_a_secret_anywhere(nats_server: NatsServer) -> None:
+    """Neither keys nor the pepper are in the bucket, on the broker's disk, or in a log."""
+    admin = AdminCommand(nats_server.url, PYOCO_LOG_LEVEL="DEBUG")
+    other = parts_of(await admin("create", "--tenant", "other", "--expires", "1s"))
     made = json.loads(
-        await desk(
+        await admin(
             *("create", "--tenant", "acme", "--scope", "ops,runs:read", "--scope", "admin"),
             *("--name", "grafana", "--json"),
         )
@@ -104,9 +104,9 @@ async def test_the_life_of_a_key_leaves_no_secret_anywhere(nats_server: NatsServ
     old = parts_of(made["key"])
     assert (made["key_id"], made["scopes"]) == (old.key_id, ["admin", "ops", "runs:read"])
 
-    new = parts_of(await desk("rotate", "--key-id", old.key_id, "--overlap", "2h"))
-    assert f"old key {old.key_id} works until 20" in desk.said
-    as_json = await desk("list", "--tenant", "acme", "--json")
+    new = parts_of(await admin("rotate", "--key-id", old.key_id, "--overlap", "2h"))
+    assert f"old key {old.key_id} is valid until 20" in admin.stderr
+    as_json = await admin("list", "--tenant", "acme", "--json")
     before, after = json.loads(as_json)
     assert [each["key_id"] for each in (before, after)] == [old.key_id, new.key_id]
     assert [each["state"] for each in (before, after)] == ["active", "active"]
@@ -115,12 +115,12 @@ async def test_the_life_of_a_key_leaves_no_secret_anywhere(nats_server: NatsServ
     for field in ("tenant_id", "scopes", "name"):
         assert after[field] == before[field] == made[field]
 
-    assert await desk("revoke", "--key-id", old.key_id) == ""
-    assert f"key {old.key_id} of tenant acme is revoked" in desk.said
-    assert f"{new.key_id}, which was issued in its place, is as it was" in desk.said
+    assert await admin("revoke", "--key-id", old.key_id) == ""
+    assert f"key {old.key_id} of tenant acme is revoked" in admin.stderr
+    assert f"its successor, key {new.key_id}, is not changed" in admin.stderr
     await eventually(lambda: time.time() > made["created_at"] + 1, True)
 
-    as_table = await desk("list")
+    as_table = await admin("list")
     head, *rows = as_table.splitlines()
     assert head.startswith("KEY ID ")
     assert [row.split()[:3] for row in rows] == [
@@ -130,14 +130,14 @@ async def test_the_life_of_a_key_leaves_no_secret_anywhere(nats_server: NatsServ
     ]
     assert f"rotated to {new.key_id}" in rows[0]
 
-    await desk("rotate", "--key-id", old.key_id, code=1)
-    assert f"API key {old.key_id} is revoked [ERR-PYOCO-0134]" in desk.said
+    await admin("rotate", "--key-id", old.key_id, code=1)
+    assert f"API key {old.key_id} is revoked [ERR-PYOCO-0134]" in admin.stderr
 
     files = [path for path in nats_server.directory.rglob("*") if path.is_file()]
     kept = b"".join(path.read_bytes() for path in files)
-    # Or this would have looked in the wrong place.
+    # The search above looked in the right place.
     assert new.key_id.encode() in kept
-    shown = as_json + as_table + desk.all_said
+    shown = as_json + as_table + admin.all_stderr
     assert "broker connected" in shown
     assert "secret_hash" not in shown
     for secret in (PEPPER, other.secret, old.secret, new.secret):
@@ -145,18 +145,18 @@ async def test_the_life_of_a_key_leaves_no_secret_anywhere(nats_server: NatsServ
         assert secret not in shown
 
 
-async def test_odd_records_are_marked_or_named_and_no_pepper_is_needed_to_revoke(
+async def test_unusual_records_are_marked_and_revoking_needs_no_pepper(
     nats_server: NatsServer, broker: Broker
 ) -> None:
-    printed = await Desk(nats_server.url)("create", "--tenant", "acme")
+    printed = await AdminCommand(nats_server.url)("create", "--tenant", "acme")
     key_id = parts_of(printed).key_id
     await Bucket(broker, Names().auth_bucket).create(KEY_ID, b"damaged")
-    desk = Desk(nats_server.url, PYOCO_AUTH_PEPPER="short")
-    _, row = (await desk("list")).splitlines()
+    admin = AdminCommand(nats_server.url, PYOCO_AUTH_PEPPER="short")
+    _, row = (await admin("list")).splitlines()
     assert key_id in row
     assert "issued with another PYOCO_AUTH_PEPPER: refused" in row
-    assert f"cannot be read; the key is refused key_id={KEY_ID}" in desk.said
-    await desk("revoke", "--key-id", key_id)
+    assert f"invalid key record; the key is refused key_id={KEY_ID}" in admin.stderr
+    await admin("revoke", "--key-id", key_id)
     (record,) = await stored_in(broker)
     assert record.revoked_at is not None
 
@@ -176,24 +176,24 @@ async def test_a_key_that_could_not_be_printed_is_named(
     os.close(writing)
     (record,) = await stored_in(broker)
     assert done.returncode == 1
-    assert f"key {record.key_id} is stored, and nobody has seen it" in done.stderr.decode()
+    assert f"key {record.key_id} is stored, but was not shown" in done.stderr.decode()
     assert f"revoke --key-id {record.key_id}" in done.stderr.decode()
 
 
-async def test_a_broker_that_is_away_is_named_within_seconds() -> None:
+async def test_an_unreachable_broker_is_reported_within_seconds() -> None:
     port = free_port()
-    desk = Desk(f"nats://admin:hush-hush@127.0.0.1:{port}")
+    admin = AdminCommand(f"nats://admin:hush-hush@127.0.0.1:{port}")
     began = time.monotonic()
-    await desk("list", code=1)
+    await admin("list", code=1)
     assert time.monotonic() - began < 15
-    *_, what, _ = desk.said.splitlines()
+    *_, what, _ = admin.stderr.splitlines()
     assert f"nats unavailable: not connected to the broker (nats://127.0.0.1:{port})" in what
     assert "[ERR-PYOCO-0003]" in what
-    assert "Traceback" not in desk.said
-    assert "hush-hush" not in desk.said
+    assert "Traceback" not in admin.stderr
+    assert "hush-hush" not in admin.stderr
 
 
-async def test_ctrl_c_ends_it_with_130(tmp_path: Path) -> None:
+async def test_ctrl_c_exits_with_130(tmp_path: Path) -> None:
     environ = {"PYOCO_NATS_URL": f"nats://127.0.0.1:{free_port()}"}
     async with ManagedProcess("admin", [*COMMAND, "list"], tmp_path, environ) as process:
         await process.wait_for_log("broker unreachable")
@@ -202,7 +202,7 @@ async def test_ctrl_c_ends_it_with_130(tmp_path: Path) -> None:
     assert "Traceback" not in process.log()
 
 
-# --- what it refuses, and what it says of itself
+# --- usage errors and help
 
 
 @pytest.fixture
@@ -223,8 +223,14 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         (["api-key", "create", "--tenant", "a.b"], "--tenant must be 1 to 64 letters"),
         (["api-key", "create", "--tenant", "a", "--scope", "root"], "--scope must be one of runs:"),
         (["api-key", "create", "--tenant", "a", "--scope", ""], "--scope must be one of runs:"),
-        (["api-key", "create", "--tenant", "a", "--expires", "soon"], "--expires must be a time"),
-        (["api-key", "create", "--tenant", "a", "--expires", "0s"], "--expires must be ahead"),
+        (
+            ["api-key", "create", "--tenant", "a", "--expires", "soon"],
+            "--expires must be a duration",
+        ),
+        (
+            ["api-key", "create", "--tenant", "a", "--expires", "0s"],
+            "--expires must be in the future",
+        ),
         (["api-key", "create", "--tenant", "a", "--name", "a\nb"], "--name must be 1 to 256"),
         (["api-key", "list", "--all"], "No such option"),
         (["api-key", "revoke"], "Missing option '--key-id'"),
@@ -233,13 +239,13 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 @pytest.mark.usefixtures("_own_environment")
-def test_a_wrong_argument_ends_with_1_and_an_example(
+def test_a_wrong_argument_exits_with_1_and_an_example(
     arguments: list[str], what: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(arguments) == 1
-    said = capsys.readouterr()
-    assert said.out == ""
-    first, example, *_ = said.err.splitlines()
+    output = capsys.readouterr()
+    assert output.out == ""
+    first, example, *_ = output.err.splitlines()
     assert first.startswith(f"pyoco-server-admin: {what}")
     assert "[ERR-PYOCO-0018]" in first
     command = arguments[1] if arguments[1:] else "create"
@@ -250,20 +256,20 @@ def test_a_wrong_argument_ends_with_1_and_an_example(
     "arguments", [["--key-id", "{key}"], ["--key-id", KEY_ID, "{key}"], ["--{key}"]]
 )
 @pytest.mark.usefixtures("_own_environment")
-def test_a_whole_key_in_place_of_its_id_is_refused_and_not_repeated(
+def test_a_whole_key_instead_of_a_key_id_is_refused_and_not_printed(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     secret = 43 * "s"
     given = [each.format(key=f"pyoco_{KEY_ID}_{secret}") for each in arguments]
     assert run(["api-key", "revoke", *given]) == 1
-    said = capsys.readouterr()
-    assert secret not in said.out + said.err
+    output = capsys.readouterr()
+    assert secret not in output.out + output.err
 
 
 @pytest.mark.parametrize("arguments", [["create", "--tenant", "a"], ["rotate", "--key-id", KEY_ID]])
 @pytest.mark.parametrize("pepper", [None, "fifteen-letters"])
 @pytest.mark.usefixtures("_own_environment")
-def test_no_key_is_made_without_a_pepper_that_is_worth_the_name(
+def test_no_key_is_created_with_a_missing_or_weak_pepper(
     arguments: list[str],
     pepper: str | None,
     monkeypatch: pytest.MonkeyPatch,
@@ -272,14 +278,14 @@ def test_no_key_is_made_without_a_pepper_that_is_worth_the_name(
     if pepper is not None:
         monkeypatch.setenv("PYOCO_AUTH_PEPPER", pepper)
     assert run(["api-key", *arguments]) == 1
-    said = capsys.readouterr().err
-    assert "PYOCO_AUTH_PEPPER: is " in said
-    assert "openssl rand -hex 32" in said
-    assert pepper is None or pepper not in said
+    output = capsys.readouterr().err
+    assert "PYOCO_AUTH_PEPPER: is " in output
+    assert "openssl rand -hex 32" in output
+    assert pepper is None or pepper not in output
 
 
 def test_no_secret_can_be_given_as_an_argument() -> None:
-    """What is in argv can be read by everybody on the machine."""
+    """All users of a machine can read the arguments of processes."""
     options = {
         option
         for command in api_key.commands.values()
@@ -291,11 +297,11 @@ def test_no_secret_can_be_given_as_an_argument() -> None:
 
 
 @pytest.mark.usefixtures("_own_environment")
-def test_help_tells_what_each_command_does(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_and_option_has_a_help_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--help"]) == 0
     top = capsys.readouterr().out
-    for told in ("api-key", "PYOCO_NATS_URL", "130"):
-        assert told in top
+    for text in ("api-key", "PYOCO_NATS_URL", "130"):
+        assert text in top
     assert run(["api-key", "-h"]) == 0
     group = capsys.readouterr().out
     for command in COMMANDS:
@@ -305,7 +311,7 @@ def test_help_tells_what_each_command_does(capsys: pytest.CaptureFixture[str]) -
         assert f"pyoco-server-admin api-key {command}" in shown
         parameters = api_key.commands[command].params
         assert all(option in shown for each in parameters for option in each.opts)
-        # Every option says what it is for.
+        # Every option has a help text.
         assert all(getattr(each, "help", None) for each in parameters)
     assert run(["--version"]) == 0
     assert capsys.readouterr().out == f"pyoco-server-admin, version {__version__}\n"

@@ -1,4 +1,4 @@
-"""What is told of keys, where telling it is not easy."""
+"""Output of keys in unusual cases."""
 
 import sys
 import time
@@ -16,18 +16,18 @@ def issued(pepper: str = "pepper-of-the-tests-0123456789") -> Issued:
     return Issued(*issue_key(Pepper(SecretStr(pepper)), tenant_id="acme", now=time.time()))
 
 
-def test_a_key_that_nobody_can_be_told_is_named_so_that_it_can_be_revoked(
+def test_without_stdout_the_error_names_the_stored_key(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made = issued()
-    # As after `>&-`.
+    # The shell's `>&-`.
     monkeypatch.setattr(sys, "stdout", None)
     with pytest.raises(CliUsageError, match=f"key {made.record.key_id} is stored"):
         hand_over(made, now=time.time(), as_json=False)
 
 
-def test_who_rotates_under_another_pepper_is_warned(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rotating_with_another_pepper_prints_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
     show_rotated(issued().record, issued())
     assert "warning" not in capsys.readouterr().err
     show_rotated(issued("pepper-of-before-0123456789").record, issued())
-    assert "made with another PYOCO_AUTH_PEPPER" in capsys.readouterr().err
+    assert "issued with another PYOCO_AUTH_PEPPER" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The configuration that `pyoco-server-admin nats-config` writes, and what it prints."""
+"""The configuration file and the output of `pyoco-server-admin nats-config`."""
 
 import re
 import stat
@@ -23,7 +23,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str]) -> Command:
-    """Give the command: its exit code, and what it said on both streams."""
+    """Return a function that runs the command and returns exit code, stdout and stderr."""
 
     def called(*arguments: object) -> tuple[int, str, str]:
         code = run(["nats-config", *map(str, arguments)])
@@ -34,7 +34,7 @@ def command(capsys: pytest.CaptureFixture[str]) -> Command:
 
 
 def checked(path: Path = CONFIG) -> str:
-    """Return the configuration, once nats-server has found it to be one."""
+    """Return the configuration after nats-server has checked it."""
     done = subprocess.run(
         [nats_server_binary(), "-t", "-c", path], capture_output=True, text=True, check=False
     )
@@ -46,7 +46,7 @@ def passwords_in(text: str) -> list[str]:
     return re.findall(r"PYOCO_NATS_PASSWORD=(\S+)", text)
 
 
-def test_it_is_a_configuration_that_nats_server_takes(command: Command) -> None:
+def test_nats_server_accepts_the_configuration(command: Command) -> None:
     code, printed, _ = command("--worker-tag", "cpu", "--worker-tag", "gpu")
     config = checked()
     assert code == 0
@@ -75,12 +75,14 @@ def test_it_is_a_configuration_that_nats_server_takes(command: Command) -> None:
         ),
     ],
 )
-def test_whatever_is_asked_for_it_is_valid(command: Command, arguments: tuple[str, ...]) -> None:
+def test_nats_server_accepts_the_configuration_with_all_options(
+    command: Command, arguments: tuple[str, ...]
+) -> None:
     assert command(*arguments)[0] == 0
     checked()
 
 
-def test_everybody_has_a_password_that_nobody_guesses(command: Command) -> None:
+def test_every_user_has_its_own_random_password(command: Command) -> None:
     _, printed, _ = command("--worker-tag", "cpu", "--worker-tag", "gpu")
     passwords = passwords_in(printed)
     assert len(set(passwords)) == 3
@@ -89,7 +91,7 @@ def test_everybody_has_a_password_that_nobody_guesses(command: Command) -> None:
     assert all(password in config for password in passwords)
 
 
-def test_nobody_else_can_read_it(command: Command) -> None:
+def test_only_the_owner_can_read_the_file(command: Command) -> None:
     command()
     assert stat.S_IMODE(CONFIG.stat().st_mode) == 0o600
     CONFIG.chmod(0o644)
@@ -97,7 +99,7 @@ def test_nobody_else_can_read_it(command: Command) -> None:
     assert stat.S_IMODE(CONFIG.stat().st_mode) == 0o600
 
 
-def test_what_is_there_is_not_overwritten_unless_that_is_wanted(command: Command) -> None:
+def test_an_existing_file_is_replaced_only_with_force(command: Command) -> None:
     CONFIG.write_text("mine")
     code, printed, complaint = command()
     assert (code, printed) == (1, "")
@@ -108,13 +110,13 @@ def test_what_is_there_is_not_overwritten_unless_that_is_wanted(command: Command
     assert [path.name for path in Path().iterdir()] == [CONFIG.name]
 
 
-def test_a_place_that_cannot_be_written_is_told(command: Command) -> None:
+def test_a_path_that_cannot_be_written_is_reported(command: Command) -> None:
     code, _, complaint = command("--output", "nowhere/nats.conf")
     assert code == 1
     assert "cannot be written" in complaint
 
 
-def test_tls_is_spoken_with_these_files(command: Command, tmp_path: Path) -> None:
+def test_the_tls_files_are_in_the_configuration(command: Command, tmp_path: Path) -> None:
     authority = Authority(tmp_path / "certificates")
     shown = authority.certificate()
     files = ("--tls-cert", shown.cert, "--tls-key", shown.key, "--tls-ca", authority.ca)
@@ -124,28 +126,28 @@ def test_tls_is_spoken_with_these_files(command: Command, tmp_path: Path) -> Non
     assert "PYOCO_NATS_URL=tls://localhost:4222" in printed
     assert f"PYOCO_NATS_TLS_CA={authority.ca}" in printed
     assert "# PYOCO_NATS_TLS_CERT and PYOCO_NATS_TLS_KEY: a certificate for" in printed
-    assert "in the clear" not in complaint
+    assert "sent unencrypted" not in complaint
 
 
-def test_passwords_in_the_clear_are_warned_of(command: Command) -> None:
-    assert "in the clear" in command("--listen", "0.0.0.0:4222")[2]
-    assert "in the clear" not in command("--force")[2]
+def test_a_reachable_address_without_tls_prints_a_warning(command: Command) -> None:
+    assert "sent unencrypted" in command("--listen", "0.0.0.0:4222")[2]
+    assert "sent unencrypted" not in command("--force")[2]
 
 
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (("--worker-tag", "c.pu"), "is no tag"),
-        (("--worker-tag", "cpu", "--worker-tag", "cpu"), "two users 'cpu'"),
+        (("--worker-tag", "c.pu"), "is not a tag"),
+        (("--worker-tag", "cpu", "--worker-tag", "cpu"), "two users are named 'cpu'"),
         (("--worker", "big"), "a name and its tags"),
-        (("--worker", "big=cpu,,gpu"), "is no tag"),
+        (("--worker", "big=cpu,,gpu"), "is not a tag"),
         (("--listen", "4222"), "an address and a port"),
         (("--listen", "host:4222\nx"), "an address and a port"),
         (("--tls-verify",), "needs --tls-ca"),
         (("--monitor-port", "0"), "--monitor-port"),
     ],
 )
-def test_a_slip_is_told_and_nothing_is_written(
+def test_a_usage_error_writes_nothing(
     command: Command, arguments: tuple[str, ...], why: str
 ) -> None:
     code, printed, complaint = command(*arguments)
@@ -154,18 +156,18 @@ def test_a_slip_is_told_and_nothing_is_written(
     assert not CONFIG.exists()
 
 
-def test_half_of_tls_is_refused(command: Command, tmp_path: Path) -> None:
+def test_incomplete_tls_options_are_refused(command: Command, tmp_path: Path) -> None:
     authority = Authority(tmp_path / "certificates")
-    assert "go together" in command("--tls-cert", authority.certificate().cert)[2]
+    assert "must be given together" in command("--tls-cert", authority.certificate().cert)[2]
     assert "needs --tls-cert" in command("--tls-ca", authority.ca)[2]
 
 
-def test_the_page_of_the_server_is_for_its_own_host_alone(command: Command) -> None:
+def test_monitoring_listens_on_loopback_only(command: Command) -> None:
     command("--monitor-port", "8222")
     assert 'http: "127.0.0.1:8222"' in checked()
 
 
-def test_streams_and_buckets_are_called_as_the_settings_say(
+def test_stream_and_bucket_names_come_from_the_settings(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYOCO_WORK_STREAM", "ACME_WORK")
@@ -179,7 +181,7 @@ def test_streams_and_buckets_are_called_as_the_settings_say(
     assert "PYOCO_WORKER_TAGS=usual" in printed
 
 
-def test_one_signing_key_is_made_for_all(command: Command) -> None:
+def test_gateway_and_workers_get_the_same_signing_key(command: Command) -> None:
     _, printed, _ = command("--sign-jobs", "--worker-tag", "cpu")
     keys = re.findall(r"PYOCO_JOB_SIGNING_KEY=(\S+)", printed)
     assert len(keys) == 2

@@ -1,4 +1,4 @@
-"""`pyoco-server-admin api-key`: keys are issued, looked at, withdrawn and replaced."""
+"""`pyoco-server-admin api-key`: creates, lists, revokes and rotates API keys."""
 
 import sys
 import time
@@ -29,7 +29,7 @@ _SCOPES: Final = ", ".join(KeyScope)
 
 
 def _checked(read: Callable[[str], Read]) -> Any:
-    """Return a callback that has `read` read an option, and tells its ValueError as a slip."""
+    """Return a callback that parses an option with `read`; ValueError becomes a usage error."""
 
     def callback(_: click.Context, parameter: click.Parameter, text: str | None) -> Read | None:
         if text is None:
@@ -58,8 +58,8 @@ def _key_id(text: str) -> str:
     from pyoco_gateway.access.keys import is_key_id
 
     if not is_key_id(text):
-        # Not repeated: somebody may have given a whole key.
-        raise ValueError("must be a key id as `list` shows it: the middle part of a key")
+        # The message does not repeat the text: it may be a whole key.
+        raise ValueError("must be a key id as shown by `list`: the middle part of a key")
     return text
 
 
@@ -78,37 +78,37 @@ def _scopes(
 
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _of_key = click.option(
-    "--key-id", required=True, callback=_checked(_key_id), help="The id, as `list` shows it."
+    "--key-id", required=True, callback=_checked(_key_id), help="Key id, as shown by `list`."
 )
 _expires = click.option(
     "--expires",
     metavar="TIME",
     callback=_checked(_moment),
-    help="When it ends: 30d from now, or 2027-01-31T00:00:00Z.",
+    help="Expiry: 30d from now, or 2027-01-31T00:00:00Z.",
 )
 
 
 @click.group("api-key", no_args_is_help=False)
 def api_key() -> None:
-    """Issue, list, revoke and rotate the keys that open the HTTP API.
+    """Create, list, revoke and rotate the API keys of the HTTP API.
 
-    Keys are asked for where PYOCO_HTTP_AUTH_MODE is api_key. Gateways that run take note of each
-    change within 2 seconds.
+    Gateways require keys if PYOCO_HTTP_AUTH_MODE is api_key. Running gateways apply each change
+    within 2 seconds.
     """
 
 
 @api_key.command()
-@click.option("--tenant", required=True, callback=_checked(_tenant), help="Whose key it is.")
+@click.option("--tenant", required=True, callback=_checked(_tenant), help="Tenant of the key.")
 @click.option(
     "--scope",
     "scopes",
     multiple=True,
     metavar="SCOPE",
     callback=_scopes,
-    help=f"What it may do: {_SCOPES}. May be repeated.  [runs:read,runs:write]",
+    help=f"Permission: {_SCOPES}. May be repeated.  [runs:read,runs:write]",
 )
 @_expires
-@click.option("--name", callback=_checked(_name), help="What it is for; `list` shows it.")
+@click.option("--name", callback=_checked(_name), help="Purpose of the key, shown by `list`.")
 @_as_json
 def create(
     *,
@@ -118,9 +118,9 @@ def create(
     name: str | None,
     as_json: bool,
 ) -> None:
-    """Issue a key and print it: this once, for it is stored nowhere.
+    """Create a key and print it. The key is not stored and cannot be shown again.
 
-    Needs PYOCO_AUTH_PEPPER, the same that the gateways have.
+    Requires PYOCO_AUTH_PEPPER with the same value as on the gateways.
 
     \b
     pyoco-server-admin api-key create --tenant acme
@@ -154,7 +154,7 @@ def create(
 @click.option("--tenant", callback=_checked(_tenant), help="Only the keys of this tenant.")
 @_as_json
 def list_keys(*, tenant: str | None, as_json: bool) -> None:
-    """List the keys: whose they are, what they may do, how they stand. Nothing secret is shown.
+    """List the keys with their tenant, scopes and state. Secrets are not shown.
 
     \b
     pyoco-server-admin api-key list
@@ -168,7 +168,7 @@ def list_keys(*, tenant: str | None, as_json: bool) -> None:
     from pyoco_gateway.commands.admin.key_output import show_keys
     from pyoco_protocol.settings import HttpAuthSettings, load_settings
 
-    # Not needed to look; where it is there, keys it does not fit are marked.
+    # Optional here; if it is set, keys issued with another pepper are marked.
     secret = load_settings(HttpAuthSettings, environ).auth_pepper
     pepper_id = None if secret is None else Pepper(secret).id
     found = [each for each in anyio.run(all_keys, environ) if tenant in (None, each.tenant_id)]
@@ -179,7 +179,7 @@ def list_keys(*, tenant: str | None, as_json: bool) -> None:
 @api_key.command()
 @_of_key
 def revoke(*, key_id: str) -> None:
-    """Withdraw a key for good; every gateway refuses it within 2 seconds.
+    """Revoke a key permanently; every gateway refuses it within 2 seconds.
 
     \b
     pyoco-server-admin api-key revoke --key-id a2b3c4d5e6f7
@@ -202,15 +202,15 @@ def revoke(*, key_id: str) -> None:
     default="24h",
     show_default=True,
     callback=_checked(seconds_in),
-    help="How long the old key works on; 0s ends it at once.",
+    help="How long the old key stays valid; 0s ends it at once.",
 )
 @_expires
 @_as_json
 def rotate(*, key_id: str, overlap: float, expires: float | None, as_json: bool) -> None:
-    """Issue a key in the place of another: for the same tenant, with the same scopes and name.
+    """Replace a key by a new one with the same tenant, scopes and name.
 
-    Both work until the overlap is over; then the old one expires. The new one is printed as by
-    `create`, and lives as long as the old one was issued for, unless --expires is given.
+    Both keys are valid until the overlap ends; then the old one expires. The new key is printed
+    as by `create`. It gets the lifetime of the old one, unless --expires is given.
 
     \b
     pyoco-server-admin api-key rotate --key-id a2b3c4d5e6f7
@@ -240,7 +240,7 @@ def rotate(*, key_id: str, overlap: float, expires: float | None, as_json: bool)
 
 
 def _prepared() -> dict[str, str]:
-    """Return the environment; from here on logs go to stderr, for stdout is what was asked for."""
+    """Return the environment, and send logs to stderr: stdout is for the command's result."""
     import logging
 
     from pyoco_gateway.settings import environment_notes, environment_with

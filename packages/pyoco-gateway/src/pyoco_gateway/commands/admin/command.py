@@ -1,4 +1,4 @@
-"""The command `pyoco-server-admin`; each group of subcommands is a module beside this one."""
+"""The command `pyoco-server-admin`; each group of subcommands has its own module."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Final, NoReturn
 import click
 
 from pyoco_gateway.commands.admin import api_keys, nats_config
-from pyoco_gateway.commands.command_line import run_command
+from pyoco_gateway.commands.entry_point import run_entry_point
 
 PROGRAM: Final = "pyoco-server-admin"
 
@@ -17,12 +17,12 @@ _EXAMPLES: Final[Mapping[str, str]] = {**api_keys.EXAMPLES, **nats_config.EXAMPL
 @click.group(no_args_is_help=False, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="pyoco-gateway", prog_name=PROGRAM)
 def admin() -> None:
-    """Look after a Pyoco Server: who may use it, and its broker.
+    """Manage API keys and the broker configuration of a Pyoco Server.
 
-    The broker is found as the server finds it: by PYOCO_NATS_URL and the other settings, in the
-    environment or in the .env file.
+    The command connects to the broker with the same settings as the server: PYOCO_NATS_URL and
+    others, from the environment or the .env file.
 
-    The exit code is 0 when it is done, 1 for any failure, 130 after Ctrl-C.
+    Exit codes: 0 for success, 1 after a failure, 130 after Ctrl-C.
     """
 
 
@@ -32,7 +32,7 @@ admin.add_command(nats_config.nats_config)
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code: 0, 1 or 130."""
-    return run_command(admin, PROGRAM, arguments, examples=_EXAMPLES, default="create")
+    return run_entry_point(admin, PROGRAM, arguments, examples=_EXAMPLES, default="create")
 
 
 def main() -> NoReturn:

@@ -1,4 +1,4 @@
-"""What is done to keys, each in a connection of its own."""
+"""The actions of `api-key`, each with its own broker connection."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from pyoco_gateway.access.caller import KeyScope
 from pyoco_gateway.access.key_cache import KeyCache
 from pyoco_gateway.access.key_store import Issued, KeyStore
 from pyoco_gateway.access.keys import ApiKeyRecord, Pepper
-from pyoco_gateway.commands.admin.session import PATIENCE_SEC, key_session
+from pyoco_gateway.commands.admin.session import TIMEOUT_SEC, key_session
 from pyoco_protocol.task_groups import plain_errors
 
 
@@ -30,19 +30,19 @@ async def issue_key(
 
 
 async def all_keys(environ: Mapping[str, str]) -> list[ApiKeyRecord]:
-    """Return all keys there are; what cannot be read is logged and left out."""
+    """Return all keys; an invalid record is logged and omitted."""
     async with key_session(environ) as (broker, names):
-        ring = KeyCache(broker, names.auth_bucket)
+        cache = KeyCache(broker, names.auth_bucket)
         with plain_errors():
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(ring.run)
-                await ring.until_ready(PATIENCE_SEC)
+                tasks.start_soon(cache.run)
+                await cache.until_ready(TIMEOUT_SEC)
                 tasks.cancel_scope.cancel()
-        return ring.records()
+        return cache.records()
 
 
 async def revoke_key(environ: Mapping[str, str], key_id: str, *, now: float) -> ApiKeyRecord:
-    """Withdraw a key and return it."""
+    """Revoke a key and return it."""
     async with key_session(environ) as (broker, names):
         return await KeyStore(broker, names).revoke(key_id, now=now)
 
@@ -56,7 +56,7 @@ async def rotate_key(
     overlap_sec: float,
     expires_at: float | None,
 ) -> tuple[ApiKeyRecord, Issued]:
-    """Put a new key in the place of one; return the old one and the new one."""
+    """Replace a key by a new one; return the old one and the new one."""
     async with key_session(environ) as (broker, names):
         return await KeyStore(broker, names).rotate(
             pepper, key_id, now=now, overlap_sec=overlap_sec, expires_at=expires_at

@@ -1,4 +1,4 @@
-"""Keys as they are shown: what others work on goes to stdout, what people read to stderr."""
+"""Prints API keys: data for other programs to stdout, remarks for people to stderr."""
 
 import errno
 import json
@@ -18,7 +18,7 @@ _COLUMNS: Final = ("KEY ID", "TENANT", "STATE", "SCOPES", "CREATED", "EXPIRES", 
 
 
 def hand_over(issued: Issued, *, now: float, as_json: bool) -> None:
-    """Print a new key, for the only time; alone on its line, or as a field of JSON."""
+    """Print a new key, alone on its line or as a field of JSON."""
     record = issued.record
     described = {"key": issued.key, **_described(record, now, record.pepper_id)}
     try:
@@ -26,25 +26,25 @@ def hand_over(issued: Issued, *, now: float, as_json: bool) -> None:
     except OSError as error:
         raise CliUsageError(
             f"the key was not printed ({error.strerror}); "
-            f"key {record.key_id} is stored, and nobody has seen it",
+            f"key {record.key_id} is stored, but was not shown",
             f"pyoco-server-admin api-key revoke --key-id {record.key_id}",
         ) from error
     remark(f"key id   {record.key_id}")
     remark(f"tenant   {record.tenant_id}")
     remark(f"scopes   {', '.join(sorted(record.scopes))}")
     remark(f"expires  {_moment_or(record.expires_at, 'never')}")
-    remark("Keep the key now: it is not stored, and cannot be shown again.")
+    remark("Save the key now: it is not stored and cannot be shown again.")
 
 
 def show_keys(
     records: Sequence[ApiKeyRecord], *, now: float, pepper_id: str | None, as_json: bool
 ) -> None:
-    """Print keys, without anything that is secret."""
+    """Print keys without their secrets."""
     if as_json:
         click.echo(json.dumps([_described(each, now, pepper_id) for each in records], indent=2))
         return
     if not records:
-        remark("there are no such keys")
+        remark("no keys found")
         return
     rows = [_COLUMNS, *(_row(each, now, pepper_id) for each in records)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
@@ -54,26 +54,27 @@ def show_keys(
 
 
 def show_revoked(record: ApiKeyRecord, *, now: float) -> None:
-    """Say that a key is revoked, since when, and what goes on working."""
+    """Print that a key is revoked, since when, and whether its successor stays valid."""
     at = now if record.revoked_at is None else record.revoked_at
     since = "is revoked" if at == now else f"has been revoked since {shown_moment(at)}"
     remark(f"key {record.key_id} of tenant {record.tenant_id} {since}")
     if record.rotated_to is not None:
-        remark(f"key {record.rotated_to}, which was issued in its place, is as it was")
+        remark(f"its successor, key {record.rotated_to}, is not changed")
 
 
 def show_rotated(former: ApiKeyRecord, issued: Issued) -> None:
-    """Say how long the old key goes on working, and whether any gateway can take both."""
-    remark(f"The old key {former.key_id} works until {_moment_or(former.expires_at, 'for ever')}.")
+    """Print how long the old key stays valid; warn if the keys have different peppers."""
+    expires = _moment_or(former.expires_at, "it is revoked")
+    remark(f"The old key {former.key_id} is valid until {expires}.")
     if former.pepper_id != issued.record.pepper_id:
         remark(
-            "warning: the old key was made with another PYOCO_AUTH_PEPPER, and a gateway takes "
-            "only the keys of its own; if this is not the gateways' new one, revoke the new key"
+            "warning: the old key was issued with another PYOCO_AUTH_PEPPER, and a gateway accepts "
+            "only keys of its own pepper; if the gateways do not have this one, revoke the new key"
         )
 
 
 def remark(text: str) -> None:
-    """Tell people something that is not what they asked for."""
+    """Print a line to stderr."""
     click.echo(text, err=True)
 
 
@@ -103,7 +104,7 @@ def _row(record: ApiKeyRecord, now: float, pepper_id: str | None) -> tuple[str, 
         shown_moment(record.created_at),
         _moment_or(record.expires_at, "never"),
         "; ".join(remarks),
-        # Last, for how wide it is shown nobody knows.
+        # Last, because its display width is unknown.
         record.name or "",
     )
 
@@ -113,8 +114,8 @@ def _moment_or(at: float | None, otherwise: str) -> str:
 
 
 def _print(text: str) -> None:
-    """Return when somebody has it; raise OSError where nobody will."""
-    # What was closed by who started us is none at all here, and what is told to it is lost.
+    """Print and flush; raise OSError if stdout cannot be written."""
+    # Python sets stdout to None if the parent process closed it.
     if (stdout := cast("TextIO | None", sys.stdout)) is None:
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
     try:
@@ -126,7 +127,7 @@ def _print(text: str) -> None:
 
 
 def _abandon_stdout() -> None:
-    # Python would try once more at exit, fail, and end with a status of its own.
+    # Python would flush stdout again at exit, fail, and change the exit code.
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(nowhere, sys.stdout.fileno())

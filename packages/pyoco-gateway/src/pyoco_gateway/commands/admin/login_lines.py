@@ -1,4 +1,4 @@
-"""The lines of an environment by which gateway and workers log in to a shared broker."""
+"""The environment variables with which gateway and workers log in to a shared broker."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ from pyoco_gateway.broker.shared_config import BrokerUser, SharedBroker
 
 
 def login_lines(broker: SharedBroker, url: str, signing_key: str | None) -> Iterator[str]:
-    """Yield what an `.env` file needs, for the gateway and for each kind of worker."""
+    """Yield the lines of the `.env` files, for the gateway and for each worker user."""
     yield "# The gateway, and pyoco-server-admin"
     yield from _login(broker, broker.gateway, url, signing_key)
     yield f"PYOCO_WORKER_TAGS={','.join(broker.tags)}"

@@ -1,4 +1,4 @@
-"""`pyoco-server-admin nats-config`: a broker that gateway and workers share, each with its user."""
+"""`pyoco-server-admin nats-config`: configures a broker with separate gateway and worker users."""
 
 import os
 import re
@@ -19,7 +19,7 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "nats-config": "pyoco-server-admin nats-config --worker-tag cpu --worker-tag gpu",
 }
 _PASSWORD_BYTES: Final = 32
-_ANY_HOST: Final = frozenset({"0.0.0.0", "::", "[::]", ""})  # noqa: S104 - to tell, not to bind
+_ANY_HOST: Final = frozenset({"0.0.0.0", "::", "[::]", ""})  # noqa: S104 - compared, not bound
 _FILE: Final = click.Path(path_type=Path, dir_okay=False, exists=True)
 
 
@@ -29,45 +29,51 @@ _FILE: Final = click.Path(path_type=Path, dir_okay=False, exists=True)
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("nats-server.conf"),
     show_default=True,
-    help="Where the configuration is written.",
+    help="Configuration file to write.",
 )
-@click.option("--force", is_flag=True, help="Replace it; all passwords are new then.")
+@click.option("--force", is_flag=True, help="Replace the file; all passwords change.")
 @click.option(
-    "--listen", default="127.0.0.1:4222", show_default=True, metavar="HOST:PORT", help="Address."
+    "--listen",
+    default="127.0.0.1:4222",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Address to listen on.",
 )
-@click.option("--url", help="What gateway and workers reach it by.  [from --listen]")
+@click.option("--url", help="URL that gateway and workers connect to.  [from --listen]")
 @click.option(
     "--store-dir",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("jetstream"),
     show_default=True,
-    help="Where it keeps its data.",
+    help="Data directory of the server.",
 )
-@click.option("--server-name", help="Its name; in a cluster each has its own.")
+@click.option("--server-name", help="Name of the server; unique in a cluster.")
 @click.option(
     "--worker-tag",
     "tags",
     multiple=True,
     metavar="TAG",
-    help="A user for the workers of a tag. May be repeated.  [PYOCO_DEFAULT_TAG]",
+    help="Add a user for workers of this tag. May be repeated.  [PYOCO_DEFAULT_TAG]",
 )
 @click.option(
     "--worker",
     "named",
     multiple=True,
     metavar="NAME=TAG,TAG",
-    help="A user for workers that carry several tags. May be repeated.",
+    help="Add a user for workers with several tags. May be repeated.",
 )
-@click.option("--tls-cert", type=_FILE, help="Certificate that the server shows.")
-@click.option("--tls-key", type=_FILE, help="Its key.")
-@click.option("--tls-ca", type=_FILE, help="Who vouches for certificates, on both sides.")
-@click.option("--tls-verify", is_flag=True, help="Ask gateway and workers for theirs too.")
+@click.option("--tls-cert", type=_FILE, help="Certificate of the server.")
+@click.option("--tls-key", type=_FILE, help="Private key of the certificate.")
+@click.option("--tls-ca", type=_FILE, help="CA certificates that both sides trust.")
+@click.option(
+    "--tls-verify", is_flag=True, help="Require certificates from gateway and workers too."
+)
 @click.option(
     "--monitor-port",
     type=click.IntRange(1, 65535),
-    help="Port of the monitoring page, on loopback.  [off]",
+    help="Port of the monitoring pages, on 127.0.0.1.  [off]",
 )
-@click.option("--sign-jobs", is_flag=True, help="Have jobs signed, with a key made here.")
+@click.option("--sign-jobs", is_flag=True, help="Also create a key for signing jobs.")
 def nats_config(
     *,
     output: Path,
@@ -85,14 +91,14 @@ def nats_config(
     monitor_port: int | None,
     sign_jobs: bool,
 ) -> None:
-    """Write a configuration for nats-server, and print what gateway and workers need to log in.
+    """Write a nats-server configuration, and print the login settings of gateway and workers.
 
-    Each side may do what it must and nothing else: a worker takes the jobs of its own tags, and
-    can neither forge one nor read API keys. The names of streams and buckets are those of the
-    settings (PYOCO_WORK_STREAM and the others) that this command sees.
+    Each user gets only the permissions it needs: a worker receives jobs of its own tags, and can
+    neither forge jobs nor read API keys. The names of streams and buckets come from the settings
+    of this command (PYOCO_WORK_STREAM and others).
 
-    The file holds passwords; only its owner can read it. The lines on the standard output hold
-    them too, and are told nowhere else.
+    The file contains passwords; only its owner can read it. The printed lines contain them too,
+    and cannot be printed again.
 
     \b
     pyoco-server-admin nats-config --worker-tag cpu --worker-tag gpu
@@ -121,7 +127,7 @@ def nats_config(
     address = url or _url(listen, is_tls=tls is not None)
     signing_key = secrets.token_urlsafe(_PASSWORD_BYTES) if sign_jobs else None
     click.echo("\n".join(login_lines(broker, address, signing_key)))
-    click.echo(f"{output} is written; check it with: nats-server -t -c {output}", err=True)
+    click.echo(f"wrote {output}; check it with: nats-server -t -c {output}", err=True)
     _warn(broker)
 
 
@@ -145,7 +151,7 @@ def _user(name: str) -> "BrokerUser":
 
     return BrokerUser(
         name=f"pyoco-{name}",
-        # Too long to be guessed, so that nothing is lost by storing it as it is.
+        # Random and long, so a password hash in the configuration would add nothing.
         password=secrets.token_urlsafe(_PASSWORD_BYTES),
         inbox_prefix=f"_INBOX_{name}",
     )
@@ -163,9 +169,9 @@ def _workers(tags: tuple[str, ...], named: tuple[str, ...]) -> "tuple[WorkerUser
         wanted.append((name, own))
     for name, own in wanted:
         if wrong := [tag for tag in own if not is_tag(tag)]:
-            raise _refused(f"{wrong[0]!r} is no tag: letters, digits, '_' and '-' only")
+            raise _refused(f"{wrong[0]!r} is not a tag: use letters, digits, '_' and '-' only")
         if [each for each, _ in wanted].count(name) > 1:
-            raise _refused(f"there are two users {name!r}; --worker NAME=… gives one another name")
+            raise _refused(f"two users are named {name!r}; use --worker NAME=… for another name")
     return tuple(WorkerUser(_user(f"worker-{name}"), own) for name, own in wanted)
 
 
@@ -175,9 +181,9 @@ def _tls_files(
     from pyoco_gateway.broker.shared_config import TlsFiles
 
     if (cert is None) != (key is None):
-        raise _refused("--tls-cert and --tls-key go together")
+        raise _refused("--tls-cert and --tls-key must be given together")
     if verify and ca is None:
-        raise _refused("--tls-verify needs --tls-ca: who vouches for gateway and workers?")
+        raise _refused("--tls-verify needs --tls-ca, which signs the certificates of clients")
     if cert is None or key is None:
         if ca is not None:
             raise _refused("--tls-ca needs --tls-cert and --tls-key")
@@ -186,7 +192,7 @@ def _tls_files(
 
 
 def _write(path: Path, text: str, *, force: bool) -> None:
-    """Write a file that nobody else can read, not even for a moment."""
+    """Write a file that only its owner can read, from its creation on."""
     target = path.with_name(f".{path.name}.{os.getpid()}") if force else path
     try:
         descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -195,7 +201,7 @@ def _write(path: Path, text: str, *, force: bool) -> None:
         if force:
             target.replace(path)
     except FileExistsError as error:
-        raise _refused(f"{target} is there already; --force replaces it") from error
+        raise _refused(f"{target} already exists; --force replaces it") from error
     except OSError as error:
         raise _refused(f"{target} cannot be written: {error.strerror}") from error
 
@@ -206,7 +212,7 @@ def _warn(broker: "SharedBroker") -> None:
     host = broker.listen.rpartition(":")[0].strip("[]")
     if broker.tls is None and not is_loopback(host):
         click.echo(
-            f"warning: {broker.listen} can be reached from other machines, and without --tls-cert "
-            "passwords and jobs travel in the clear",
+            f"warning: {broker.listen} can be reached from other machines; without --tls-cert, "
+            "passwords and jobs are sent unencrypted",
             err=True,
         )

@@ -1,4 +1,4 @@
-"""A connection to the broker for one command, which does not wait for ever."""
+"""The broker connection of one admin command, with a timeout."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -19,19 +19,18 @@ from pyoco_protocol.settings import BrokerSettings, TopologySettings, load_setti
 from pyoco_protocol.subjects import Names
 from pyoco_protocol.topology import key_topology
 
-# What somebody who sits in front of it waits for.
-PATIENCE_SEC: Final = 5.0
+TIMEOUT_SEC: Final = 5.0
 
 
 @asynccontextmanager
 async def key_session(environ: Mapping[str, str]) -> AsyncIterator[tuple[Broker, Names]]:
-    """Yield a broker that has the bucket of keys; raise BrokerUnavailableError if there is none."""
+    """Yield a broker with the bucket of keys; raise BrokerUnavailableError after the timeout."""
     settings = load_settings(BrokerSettings, environ)
     topology = key_topology(load_settings(TopologySettings, environ))
     async with open_broker(
         settings, name="pyoco-server-admin", prepare=Preparation(topology)
     ) as broker:
-        with anyio.move_on_after(PATIENCE_SEC):
+        with anyio.move_on_after(TIMEOUT_SEC):
             await broker.wait_until_up()
         try:
             broker.require_up()
@@ -39,7 +38,7 @@ async def key_session(environ: Mapping[str, str]) -> AsyncIterator[tuple[Broker,
         except RefusedError as refusal:
             raise BrokerUnavailableError(f"{refusal} ({settings.nats_address})") from refusal
         except (BrokerLoginError, BrokerPermissionError, BrokerTlsError):
-            # These say themselves what an operator has to change.
+            # The messages of these already name the setting to change.
             raise
         except BrokerUnavailableError as error:
             raise BrokerUnavailableError(f"{error.cause} ({settings.nats_address})") from error

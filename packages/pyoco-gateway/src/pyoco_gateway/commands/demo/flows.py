@@ -1,6 +1,6 @@
-"""Three flows to try a server with: one that succeeds, a long one, one that fails.
+"""Three demo flows: one that succeeds, a long one, and one that fails.
 
-A file of its own, not a module of the gateway: only a worker loads it, by its path
+A standalone file, not a module of the gateway: only a worker loads it, by its path
 (`pyoco-worker --flow-resolver .../flows.py:resolve`).
 """
 
@@ -14,30 +14,30 @@ _TICK_SEC: Final = 0.1
 _LONGEST_SEC: Final = 86_400
 
 
-# hello: greets `name`, in three steps.
+# hello: greets `name`, in three tasks.
 
 
 def choose_name(ctx: Any) -> str:
-    """Return who is to be greeted."""
+    """Return the name to greet."""
     return str(ctx.params.get("name", "world"))
 
 
 def greet(choose_name: str) -> str:
-    """Return the greeting; an argument named like a task is that task's result."""
+    """Return the greeting; an argument with the name of a task receives its result."""
     return f"Hello, {choose_name}!"
 
 
 def count_letters(greet: str) -> dict[str, Any]:
     """Return the greeting and its length."""
-    print(greet)  # noqa: T201 - what a task prints is kept with its run
+    print(greet)  # noqa: T201 - stored as output of the run
     return {"greeting": greet, "letters": len(greet)}
 
 
-# countdown: counts `seconds` down to zero; a cancel ends it within a moment.
+# countdown: counts `seconds` down to zero; a cancel stops it within a tick.
 
 
 def prepare(ctx: Any) -> float:
-    """Return how long to count."""
+    """Return the number of seconds to count."""
     seconds = float(ctx.params.get("seconds", 60))
     if not 0 <= seconds <= _LONGEST_SEC:
         raise ValueError(f"seconds must be between 0 and {_LONGEST_SEC}, not {seconds:g}")
@@ -45,23 +45,23 @@ def prepare(ctx: Any) -> float:
 
 
 def count_down(ctx: Any, prepare: float) -> dict[str, float]:
-    """Return how long was counted, and what was left when a cancel came."""
+    """Return the seconds to count, and the seconds left when the run was cancelled."""
     end = time.monotonic() + prepare
     shown = None
     while (left := end - time.monotonic()) > 0 and not ctx.is_cancelled:
         if round(left) != shown:
             shown = round(left)
-            print(f"{shown} s to go")  # noqa: T201 - what a task prints is kept with its run
+            print(f"{shown} s to go")  # noqa: T201 - stored as output of the run
         time.sleep(min(left, _TICK_SEC))
     return {"seconds": prepare, "left": round(max(end - time.monotonic(), 0.0), 1)}
 
 
 def lift_off(count_down: dict[str, float]) -> str:
-    """Return the news."""
+    """Return a final message."""
     return f"Lift-off after {count_down['seconds']:g} s"
 
 
-# broken: fails in its second step, to show what a failure looks like.
+# broken: fails in its second task, to show what a failure looks like.
 
 
 def load() -> list[int]:
@@ -70,14 +70,14 @@ def load() -> list[int]:
 
 
 def invert(load: list[int]) -> list[float]:
-    """Raise, for one of the numbers is 0."""
+    """Raise ValueError, because one of the numbers is 0."""
     if 0 in load:
         raise ValueError("cannot invert the 0 in [3, 1, 0]: this flow fails on purpose")
     return [1 / number for number in load]
 
 
 def report(invert: list[float]) -> int:
-    """Never run."""
+    """Return the number of results; never runs, because `invert` fails."""
     return len(invert)
 
 
@@ -89,9 +89,9 @@ _STEPS: Final[dict[str, tuple[Callable[..., Any], ...]]] = {
 
 
 def resolve(flow_name: str) -> Flow:
-    """Return a flow; raise KeyError for a name nobody knows.
+    """Return a new flow; raise KeyError for an unknown name.
 
-    Built anew each time: tasks that are shared between flows gather each other's edges.
+    A task that is shared between flows would collect the edges of all of them.
     """
     flow = Flow(name=flow_name)
     for step in _STEPS[flow_name]:

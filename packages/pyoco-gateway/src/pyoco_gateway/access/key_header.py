@@ -1,4 +1,4 @@
-"""Which key a request shows, in whatever way it does."""
+"""Reads the API key from the headers of a request."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -6,35 +6,35 @@ from typing import Final
 _AUTHORIZATION: Final = b"authorization"
 _BEARER: Final = b"bearer "
 _BLANK: Final = b" \t"
-# Several times what a key of ours has; more is not looked at.
+# Several times the length of a key.
 _MAX_BYTES: Final = 256
-# What no key can be.
+# Stands for a value that cannot be a key.
 UNREADABLE: Final = ""
 
 
 def key_in(headers: Iterable[tuple[bytes, bytes]], header: bytes) -> str | None:
-    """Return the key in the headers of a request; None where there is none.
+    """Return the key in the headers of a request; None if there is none.
 
-    `header` is the name, in lower case, of the header for keys; `Authorization: Bearer` will do
-    too. `UNREADABLE` stands for what no key of ours can be, and for several keys: which of them
-    counts must not depend on who reads them, here or in a proxy before us.
+    `header` is the lower-case name of the key header; `Authorization: Bearer` is read too.
+    Returns `UNREADABLE` for a value that cannot be a key, and for several different keys: a proxy
+    and the gateway must not disagree about which key counts.
     """
-    shown: dict[bytes, bytes] = {}
+    found: dict[bytes, bytes] = {}
     for name, value in headers:
         if name == _AUTHORIZATION and value[: len(_BEARER)].lower() == _BEARER:
             key = value[len(_BEARER) :].strip(_BLANK)
         elif name == header:
             key = value.strip(_BLANK)
         elif name == _AUTHORIZATION:
-            # Of another kind; whoever takes the first, or the last, of two must not see another.
+            # Another scheme; counted, because a second `Authorization` header is ambiguous.
             key = b""
         else:
             continue
-        if name in shown:
+        if name in found:
             return UNREADABLE
-        shown[name] = key
-    # The same key in both headers is no doubt.
-    keys = set(filter(None, shown.values()))
+        found[name] = key
+    # The same key in both headers is not ambiguous.
+    keys = set(filter(None, found.values()))
     if not keys:
         return None
     key = keys.pop()

@@ -1,4 +1,4 @@
-"""Those who have shown no key: they fill neither the log nor all the room there is."""
+"""Unauthenticated callers exhaust neither the log nor the connections."""
 
 import logging
 from collections.abc import AsyncIterator
@@ -10,31 +10,31 @@ import pytest
 from anyio.abc import SocketStream
 
 from key_admin import Keyed
-from pyoco_gateway.access import middleware as gate
+from pyoco_gateway.access import middleware
 from pyoco_gateway.http import connection as connections
-from pyoco_gateway.http import request_checks as door
-from pyoco_gateway.http.rates import STRANGERS_AT_ONCE
+from pyoco_gateway.http import request_checks
+from pyoco_gateway.http.rate_limiter import UNAUTHENTICATED_BURST
 from pyoco_testkit.eventually import eventually
 from raw_http import connection
 
 GET = b"GET /runs HTTP/1.1\r\nHost: localhost\r\n"
 ROOM = 20
 ASKED = 300
-# Sixty lines are written at once, by each of two, and one a second from then on.
+# Two limiters each allow a burst of sixty lines, then one per second.
 MANY_LINES = 150
 
 
 @pytest.mark.parametrize(
     "request_bytes",
     [
-        pytest.param(GET + b"Content-Encoding: gzip\r\n\r\n", id="what the door refuses"),
+        pytest.param(GET + b"Content-Encoding: gzip\r\n\r\n", id="refused by its headers"),
         pytest.param(GET + b"x: y\r\n" * 101 + b"\r\n", id="a large head"),
-        pytest.param(b"FOO /runs HTTP/1.1\r\n\r\n", id="no HTTP"),
+        pytest.param(b"FOO /runs HTTP/1.1\r\n\r\n", id="not HTTP"),
         pytest.param(GET + b"Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n", id="another protocol"),
-        pytest.param(b"GET /health?verbose=2 HTTP/1.1\r\nHost: x\r\n\r\n", id="an open door"),
+        pytest.param(b"GET /health?verbose=2 HTTP/1.1\r\nHost: x\r\n\r\n", id="public route"),
     ],
 )
-async def test_nobody_writes_the_log_full_without_a_key(
+async def test_refused_requests_write_a_limited_number_of_log_lines(
     request_bytes: bytes, keyed: Keyed, caplog: pytest.LogCaptureFixture
 ) -> None:
     http, _ = keyed
@@ -44,7 +44,7 @@ async def test_nobody_writes_the_log_full_without_a_key(
             await stream.send(request_bytes)
             assert (await stream.receive()).startswith(b"HTTP/1.1 4")
 
-    # The commands have this one silent.
+    # The commands turn off Uvicorn's access log.
     lines = [each for each in caplog.records if each.name != "uvicorn.access"]
     assert len(lines) < MANY_LINES
 
@@ -52,13 +52,13 @@ async def test_nobody_writes_the_log_full_without_a_key(
 @pytest.mark.parametrize(
     ("path", "headers"),
     [("/runs", {}), ("/runs", {"Content-Encoding": "gzip"}), ("/health", {})],
-    ids=["no key", "what the door refuses", "an open door"],
+    ids=["no key", "refused by its headers", "public route"],
 )
-async def test_who_asks_too_often_without_a_key_waits_and_who_has_one_does_not(
+async def test_frequent_requests_without_a_key_are_delayed_and_those_with_a_key_are_not(
     path: str, headers: dict[str, str], keyed: Keyed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    http, desk = keyed
-    held = await desk.issue()
+    http, key_admin = keyed
+    held = await key_admin.issue()
     await eventually(lambda: _status(http, held.headers), httpx.codes.OK)
     answered, all_answered = 0, anyio.Event()
 
@@ -69,15 +69,15 @@ async def test_who_asks_too_often_without_a_key_waits_and_who_has_one_does_not(
         if answered == ASKED:
             all_answered.set()
 
-    # Long enough to see who is held.
-    for module in (gate, door):
-        monkeypatch.setattr(module, "HOLD_SEC", 60.0)
+    # Long enough to see which requests are delayed.
+    for module in (middleware, request_checks):
+        monkeypatch.setattr(module, "UNAUTHENTICATED_DELAY_SEC", 60.0)
     async with anyio.create_task_group() as tasks:
-        # Some more are let in with every second.
+        # The limiter lets some more pass every second.
         for _ in range(ASKED):
             tasks.start_soon(ask)
-        await eventually(lambda: answered >= STRANGERS_AT_ONCE, True)
-        # As long as all of them would take, and more.
+        await eventually(lambda: answered >= UNAUTHENTICATED_BURST, True)
+        # More than enough time for all of them without a delay.
         with anyio.move_on_after(3):
             await all_answered.wait()
         async with httpx.AsyncClient(base_url=http.base_url, trust_env=False) as holder:
@@ -86,20 +86,22 @@ async def test_who_asks_too_often_without_a_key_waits_and_who_has_one_does_not(
     assert answered < ASKED
 
 
-async def test_connections_that_do_nothing_keep_nobody_out(
+async def test_idle_connections_do_not_lock_out_other_callers(
     keyed: Keyed, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(connections, "max_connections", lambda: ROOM)
-    http, desk = keyed
-    held = await desk.issue()
+    http, key_admin = keyed
+    held = await key_admin.issue()
     await eventually(lambda: _status(http, held.headers), httpx.codes.OK)
     async with (
         http.stream("GET", "/runs/watch", headers=held.headers) as watch,
-        AsyncExitStack() as strangers,
+        AsyncExitStack() as idle_connections,
     ):
         events = watch.aiter_lines()
         assert await anext(events) == "event: ready"
-        idle = [await strangers.enter_async_context(connection(http)) for _ in range(3 * ROOM)]
+        idle = [
+            await idle_connections.enter_async_context(connection(http)) for _ in range(3 * ROOM)
+        ]
         for each in idle[::2]:
             with suppress(anyio.BrokenResourceError):
                 await each.send(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -108,14 +110,14 @@ async def test_connections_that_do_nothing_keep_nobody_out(
         async with anyio.create_task_group() as tasks:
             closed: list[SocketStream] = []
             for each in idle:
-                tasks.start_soon(_note_end, each, closed)
+                tasks.start_soon(_append_when_closed, each, closed)
             await eventually(lambda: len(closed) >= ROOM, True)
             tasks.cancel_scope.cancel()
-        # What is in use goes on.
+        # The open stream goes on.
         await http.post("/runs", json={"flow_name": "f"}, headers=held.headers)
         await _until(events, "event: snapshot")
-    told = [each for each in caplog.records if "too many connections" in each.getMessage()]
-    assert len(told) == 1
+    warnings = [each for each in caplog.records if "too many connections" in each.getMessage()]
+    assert len(warnings) == 1
 
 
 async def _status(http: httpx.AsyncClient, headers: dict[str, str]) -> int:
@@ -128,7 +130,7 @@ async def _until(lines: AsyncIterator[str], wanted: str) -> None:
             pass
 
 
-async def _note_end(stream: SocketStream, closed: list[SocketStream]) -> None:
+async def _append_when_closed(stream: SocketStream, closed: list[SocketStream]) -> None:
     with suppress(anyio.EndOfStream, anyio.BrokenResourceError):
         while True:
             await stream.receive()

@@ -1,4 +1,4 @@
-"""A command that runs beside us and cannot outlive us."""
+"""A child process that cannot outlive this process."""
 
 import logging
 import os
@@ -14,13 +14,14 @@ from anyio.abc import Process
 
 _log = logging.getLogger(__name__)
 
-_GUARD: Final = Path(__file__).with_name("guard.py")
-# The guard itself needs a moment after its grace to kill and to reap.
-_GUARD_MARGIN_SEC: Final = 2.0
+_WATCHDOG: Final = Path(__file__).with_name("watchdog.py")
+# Time for the watchdog to kill and reap after the grace period.
+_WATCHDOG_MARGIN_SEC: Final = 2.0
+_SHOWN_LINES: Final = 6
 
 
-class GuardedProcess:
-    """A command that was started; `wait` tells how it ended."""
+class ChildProcess:
+    """A running command and its output file."""
 
     def __init__(self, name: str, process: Process, output: Path, written_before: int) -> None:
         self.name = name
@@ -29,20 +30,24 @@ class GuardedProcess:
         self._written_before = written_before
 
     async def wait(self) -> int:
-        """Return its exit code once it has ended by itself."""
+        """Return its exit code once it has ended."""
         return await self._process.wait()
 
     def written(self) -> str:
-        """Return what it has written since it was started."""
+        """Return the output since its start."""
         with self.output.open("rb") as output:
             output.seek(self._written_before)
             return output.read().decode(errors="replace")
 
+    def last_lines(self) -> str:
+        """Return the last lines of the output, on one line."""
+        return " / ".join(self.written().strip().splitlines()[-_SHOWN_LINES:])
+
     async def _stop(self, grace_sec: float) -> None:
-        assert self._process.stdin is not None  # noqa: S101 - it was started with a pipe
+        assert self._process.stdin is not None  # noqa: S101 - started with a pipe
         with anyio.CancelScope(shield=True):
             await self._process.stdin.aclose()
-            with anyio.move_on_after(grace_sec + _GUARD_MARGIN_SEC):
+            with anyio.move_on_after(grace_sec + _WATCHDOG_MARGIN_SEC):
                 await self._process.wait()
                 return
             _log.warning("process did not end in time and is killed", extra={"command": self.name})
@@ -51,7 +56,7 @@ class GuardedProcess:
 
 
 @asynccontextmanager
-async def guarded_process(
+async def child_process(
     name: str,
     command: Sequence[str],
     *,
@@ -59,19 +64,19 @@ async def guarded_process(
     grace_sec: float,
     env: Mapping[str, str] | None = None,
     keep_open: Sequence[int] = (),
-) -> AsyncGenerator[GuardedProcess]:
-    """Run `command` until the context is left, or until this process is gone.
+) -> AsyncGenerator[ChildProcess]:
+    """Run `command` until the context exits, or until this process has gone.
 
-    Its session is its own: Ctrl-C in a terminal goes to the whole foreground group, and would
-    take the command down before we had stopped using it. What it writes is added to `output`.
-    `keep_open` are descriptors that stay open until nothing of the command is left, such as
-    that of a lock.
+    The command gets its own session: Ctrl-C in a terminal goes to the whole foreground group, and
+    would stop the command while it is still in use. Its output is appended to `output`.
+    `keep_open` are descriptors that stay open until all processes of the command have ended, such
+    as that of a lock.
     """
     stream = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
         written_before = os.lseek(stream, 0, os.SEEK_END)
         process = await anyio.open_process(
-            [sys.executable, "-I", "-S", str(_GUARD), str(grace_sec), *command],
+            [sys.executable, "-I", "-S", str(_WATCHDOG), str(grace_sec), *command],
             stdin=subprocess.PIPE,
             stdout=stream,
             stderr=subprocess.STDOUT,
@@ -81,8 +86,8 @@ async def guarded_process(
         )
     finally:
         os.close(stream)
-    guarded = GuardedProcess(name, process, output, written_before)
+    child = ChildProcess(name, process, output, written_before)
     try:
-        yield guarded
+        yield child
     finally:
-        await guarded._stop(grace_sec)
+        await child._stop(grace_sec)

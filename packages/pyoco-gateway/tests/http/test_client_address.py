@@ -1,8 +1,8 @@
-"""Whom limits take for one caller."""
+"""Addresses that limits count by."""
 
 import pytest
 
-from pyoco_gateway.http.peers import peer_of
+from pyoco_gateway.http.client_address import client_address_of
 
 
 @pytest.mark.parametrize(
@@ -18,11 +18,9 @@ from pyoco_gateway.http.peers import peer_of
         ("no:address", "no:address"),
     ],
 )
-def test_an_address_counts_as_one_and_so_does_a_network_that_one_host_has(
-    host: str, peer: str
-) -> None:
-    assert peer_of({"client": (host, 4711)}) == peer
+def test_limits_count_by_ipv4_address_and_by_ipv6_network(host: str, peer: str) -> None:
+    assert client_address_of({"client": (host, 4711)}) == peer
 
 
-def test_without_an_address_all_are_one() -> None:
-    assert peer_of({"client": None}) == peer_of({}) == ""
+def test_requests_without_an_address_count_as_one_client() -> None:
+    assert client_address_of({"client": None}) == client_address_of({}) == ""

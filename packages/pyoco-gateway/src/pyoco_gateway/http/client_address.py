@@ -1,16 +1,16 @@
-"""Whom limits take for one caller: an address, or a network where one host has a whole one."""
+"""The client address that rate limits and stream limits count by."""
 
 import ipaddress
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-# What a provider gives to one customer at the least, who may use any address in it.
+# Providers assign at least a /64 to one customer, who may use any address in it.
 _IPV6_PREFIX: Final = 64
 
 
-def peer_of(scope: Mapping[str, Any]) -> str:
-    """Return where the request comes from, as limits count it; "" where that is not known."""
+def client_address_of(scope: Mapping[str, Any]) -> str:
+    """Return the client's IPv4 address or IPv6 /64 network; "" if the address is unknown."""
     client: tuple[str, int] | None = scope.get("client")
     if client is None:
         return ""

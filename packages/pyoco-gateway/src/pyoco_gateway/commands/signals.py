@@ -1,4 +1,4 @@
-"""How a command that runs for long is stopped."""
+"""Stops a long-running command on SIGINT, SIGTERM or SIGHUP."""
 
 import os
 import signal
@@ -8,11 +8,8 @@ from typing import Final
 import anyio
 from anyio.abc import TaskStatus
 
+from pyoco_gateway.commands.exit_codes import EXIT_INTERRUPTED, EXIT_OK
 from pyoco_protocol.task_groups import plain_errors
-
-EXIT_OK: Final = 0
-EXIT_FAILED: Final = 1
-EXIT_INTERRUPTED: Final = 130
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -20,14 +17,13 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 async def run_until_signalled(serve: Callable[[], Awaitable[None]]) -> int:
     """Run `serve` until a signal cancels it; return the exit code of a clean stop.
 
-    What is open stops in order as its contexts are left. A second signal ends the process on
-    the spot: what it started goes down with it.
+    The parts of the server stop in order, as their contexts exit. A second signal ends the
+    process at once; its child processes end with it.
     """
     codes: list[int] = []
     with plain_errors():
         async with anyio.create_task_group() as tasks:
-            # Not the scope of the listener, which must hear the second signal while all the
-            # rest is being stopped.
+            # A scope without the signal listener, which waits for a second signal meanwhile.
             with anyio.CancelScope() as serving:
                 await tasks.start(_cancel_on_signal, serving, codes)
                 await serve()

@@ -1,4 +1,4 @@
-"""How a command is run: every failure is told with its id and what to do, and has one exit code."""
+"""Runs a click command; prints each failure with its id and advice, and returns an exit code."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -6,14 +6,14 @@ from typing import Final
 
 import click
 
-from pyoco_gateway.commands.stopping import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
+from pyoco_gateway.commands.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
 from pyoco_protocol.problems import CliUsageError, PyocoError
 
-# A key that was given where none belongs is not repeated.
+# An API key in a wrong place of the command line; its secret must not be printed.
 _SECRET: Final = re.compile(r"(pyoco_[a-z2-7]{12}_)[A-Za-z0-9_-]+")
 
 
-def run_command(
+def run_entry_point(
     group: click.Group,
     program: str,
     arguments: Sequence[str] | None,
@@ -23,7 +23,7 @@ def run_command(
 ) -> int:
     """Run a command line; return its exit code: 0, 1 or 130.
 
-    `examples` are by the name of the command; `default` names that for all others.
+    `examples` holds an example for each subcommand; errors elsewhere show that of `default`.
     """
     try:
         code = group.main(args=arguments, prog_name=program, standalone_mode=False)
@@ -41,7 +41,7 @@ def run_command(
 
 
 def explain(error: PyocoError, program: str) -> int:
-    """Say on stderr what is wrong and what to do about it; return the exit code."""
+    """Print the error and its advice to stderr; return the exit code."""
     if isinstance(error, CliUsageError):
         what = error.detail.removesuffix(f"; example: {error.example}")
         advice = [f"example: {error.example}", error.hint()]

@@ -1,11 +1,11 @@
-"""Which key a request shows."""
+"""The API key in the headers of a request."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyoco_gateway.access.key_header import UNREADABLE, key_in
 from pyoco_gateway.access.keys import PresentedKey
-from pyoco_gateway.access.presented_key import UNREADABLE, key_in
 
 KEY = b"pyoco_abcdefghijkl_" + b"S" * 43
 OTHER = b"pyoco_abcdefghijkl_" + b"T" * 43
@@ -19,7 +19,7 @@ OTHER = b"pyoco_abcdefghijkl_" + b"T" * 43
         [(b"authorization", b"Bearer " + KEY)],
         [(b"authorization", b"bEARER   " + KEY)],
         [(b"host", b"x"), (b"x-api-key", KEY), (b"authorization", b"Bearer " + KEY)],
-        # Of a proxy on the way, which has keys of its own.
+        # Credentials of a proxy, in another scheme.
         [(b"authorization", b"Basic dTpw"), (b"x-api-key", KEY)],
         [(b"x-api-key", b""), (b"authorization", b"Bearer " + KEY)],
     ],
@@ -41,7 +41,7 @@ def test_a_key_is_found_in_either_header(headers: list[tuple[bytes, bytes]]) -> 
         [(b"x-other-key", KEY)],
     ],
 )
-def test_nothing_is_no_key(headers: list[tuple[bytes, bytes]]) -> None:
+def test_empty_and_other_headers_are_no_key(headers: list[tuple[bytes, bytes]]) -> None:
     assert key_in(headers, b"x-api-key") is None
 
 
@@ -59,14 +59,14 @@ def test_nothing_is_no_key(headers: list[tuple[bytes, bytes]]) -> None:
         [(b"x-api-key", KEY * 100)],
     ],
 )
-def test_several_keys_and_what_no_key_can_be_open_nothing(
+def test_several_keys_and_impossible_values_are_unreadable(
     headers: list[tuple[bytes, bytes]],
 ) -> None:
     assert key_in(headers, b"x-api-key") == UNREADABLE
     assert PresentedKey.parse(UNREADABLE) is None
 
 
-def test_the_header_may_be_authorization_itself() -> None:
+def test_the_configured_header_may_be_authorization() -> None:
     for value in (KEY, b"Bearer " + KEY):
         assert key_in([(b"authorization", value)], b"authorization") == KEY.decode()
 
@@ -79,7 +79,7 @@ def test_the_header_may_be_authorization_itself() -> None:
         )
     )
 )
-def test_whatever_is_sent_gives_a_text_or_nothing(headers: list[tuple[bytes, bytes]]) -> None:
+def test_any_headers_give_a_text_or_none(headers: list[tuple[bytes, bytes]]) -> None:
     key = key_in(headers, b"x-api-key")
 
     assert key is None or (key.isascii() and len(key) <= 256)

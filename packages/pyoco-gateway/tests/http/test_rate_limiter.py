@@ -1,4 +1,4 @@
-"""How often something may happen."""
+"""Token buckets."""
 
 import math
 
@@ -6,11 +6,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pyoco_gateway.http.rates import Rates
+from pyoco_gateway.http.rate_limiter import RateLimiter
 
 
 class Clock:
-    """A clock that stands until it is moved."""
+    """A clock that the test sets."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -19,20 +19,20 @@ class Clock:
         return self.now
 
 
-def test_so_many_come_at_once_and_then_one_for_each_step() -> None:
+def test_after_a_burst_one_token_comes_per_step() -> None:
     clock = Clock()
-    rates = Rates(4.0, 3, clock=clock)
+    rates = RateLimiter(4.0, 3, clock=clock)
 
     assert [rates.wait_for("a") for _ in range(4)] == [0, 0, 0, pytest.approx(0.25, abs=1e-3)]
     clock.now += 0.25
     assert [bool(rates.wait_for("a")) for _ in range(2)] == [False, True]
-    # After a pause it is as if nobody had asked before.
+    # After a pause the bucket is full again.
     clock.now += 60
     assert [bool(rates.wait_for("a")) for _ in range(4)] == [False, False, False, True]
 
 
-def test_each_has_a_bucket_of_its_own() -> None:
-    rates = Rates(1.0, 1, clock=Clock())
+def test_each_key_has_its_own_bucket() -> None:
+    rates = RateLimiter(1.0, 1, clock=Clock())
 
     assert [bool(rates.wait_for(who)) for who in ("a", "b", "a", "c", "b")] == [
         *(False, False, True, False, True)
@@ -44,11 +44,11 @@ def test_each_has_a_bucket_of_its_own() -> None:
     st.integers(1, 50),
     st.lists(st.tuples(st.floats(0, 5), st.integers(1, 30)), max_size=30),
 )
-def test_no_time_sees_more_than_the_burst_and_what_the_rate_adds(
+def test_no_interval_gets_more_than_the_burst_plus_the_rate(
     per_sec: float, burst: int, asked: list[tuple[float, int]]
 ) -> None:
     clock = Clock()
-    rates = Rates(per_sec, burst, clock=clock)
+    rates = RateLimiter(per_sec, burst, clock=clock)
     granted: list[float] = []
     for pause, times in asked:
         clock.now += pause
@@ -62,11 +62,11 @@ def test_no_time_sees_more_than_the_burst_and_what_the_rate_adds(
 
 @example(3.0, 2, [0.0, 0.0, 0.0])
 @given(st.floats(0.1, 1000), st.integers(1, 50), st.lists(st.floats(0, 2), max_size=60))
-def test_who_comes_back_after_the_time_that_was_told_is_let_in(
+def test_a_retry_after_the_returned_wait_succeeds(
     per_sec: float, burst: int, pauses: list[float]
 ) -> None:
     clock = Clock()
-    rates = Rates(per_sec, burst, clock=clock)
+    rates = RateLimiter(per_sec, burst, clock=clock)
     for pause in pauses:
         clock.now += pause
         while wait := rates.wait_for("a"):
@@ -75,9 +75,9 @@ def test_who_comes_back_after_the_time_that_was_told_is_let_in(
             break
 
 
-def test_who_has_not_asked_for_long_is_forgotten() -> None:
+def test_unused_buckets_are_dropped() -> None:
     clock = Clock()
-    rates = Rates(10.0, 10, clock=clock)
+    rates = RateLimiter(10.0, 10, clock=clock)
     for number in range(100):
         rates.wait_for(number)
     assert len(rates) == 100
@@ -87,19 +87,19 @@ def test_who_has_not_asked_for_long_is_forgotten() -> None:
     assert len(rates) <= 2
 
 
-def test_a_bucket_that_is_in_use_outlives_those_that_are_not() -> None:
+def test_a_bucket_in_use_is_kept() -> None:
     clock = Clock()
-    rates = Rates(1.0, 10, clock=clock)
+    rates = RateLimiter(1.0, 10, clock=clock)
     waits = []
     for _ in range(100):
         clock.now += 0.5
         waits.append(rates.wait_for("busy"))
-    # Ten at once, and one for each of fifty seconds.
+    # A burst of ten, and one token for each of fifty seconds.
     assert math.isclose(sum(not wait for wait in waits), 60, abs_tol=1)
 
 
-def test_ever_new_names_take_no_more_memory() -> None:
-    rates = Rates(0.001, 10, clock=Clock(), max_kept=50)
+def test_the_number_of_buckets_is_bounded() -> None:
+    rates = RateLimiter(0.001, 10, clock=Clock(), max_kept=50)
     for number in range(10_000):
         rates.wait_for(number)
         assert len(rates) <= 100

@@ -1,4 +1,4 @@
-"""A guarded command: it ends with its context, its owner, or by itself, and leaves nothing."""
+"""Child processes end with their context or their owner, and leave no processes."""
 
 import signal
 import sys
@@ -7,11 +7,11 @@ from pathlib import Path
 import anyio
 import psutil
 
-from pyoco_gateway.processes.guarded import GuardedProcess, guarded_process
+from pyoco_gateway.processes.child_process import ChildProcess, child_process
 from pyoco_testkit.eventually import eventually
 from pyoco_testkit.processes import ManagedProcess
 
-# Says its own process id and that of a child, both deaf to SIGTERM, and stays.
+# Prints its process id and that of a child; both ignore SIGTERM and keep running.
 DEAF_FAMILY = """
 trap '' TERM
 sh -c 'trap "" TERM; echo $$; while :; do sleep 0.05; done' &
@@ -28,44 +28,44 @@ def lives(pid: int) -> bool:
         return False
 
 
-async def said_pids(process: GuardedProcess, count: int) -> list[int]:
+async def printed_pids(process: ChildProcess, count: int) -> list[int]:
     def pids() -> list[int]:
         return [int(word) for word in process.written().split() if word.isdigit()]
 
     return await eventually(pids, lambda seen: len(seen) == count)
 
 
-async def test_leaving_the_context_stops_the_command(tmp_path: Path) -> None:
-    async with guarded_process(
+async def test_exiting_the_context_stops_the_command(tmp_path: Path) -> None:
+    async with child_process(
         "sleep", ["sh", "-c", "echo $$; exec sleep 60"], output=tmp_path / "out", grace_sec=5
     ) as process:
-        (pid,) = await said_pids(process, 1)
+        (pid,) = await printed_pids(process, 1)
         assert lives(pid)
 
     assert not lives(pid)
 
 
-async def test_what_does_not_heed_a_polite_word_is_killed_with_its_children(
+async def test_a_command_that_ignores_sigterm_is_killed_with_its_children(
     tmp_path: Path,
 ) -> None:
     with anyio.fail_after(10):
-        async with guarded_process(
+        async with child_process(
             "deaf", ["sh", "-c", DEAF_FAMILY], output=tmp_path / "out", grace_sec=0.2
         ) as process:
-            pids = await said_pids(process, 2)
+            pids = await printed_pids(process, 2)
 
     assert not [pid for pid in pids if lives(pid)]
 
 
 async def test_a_child_that_the_command_leaves_behind_is_stopped(tmp_path: Path) -> None:
-    """Some launchers end at once when they are stopped, and forget what they launched."""
-    async with guarded_process(
+    """Some launchers exit at once when stopped, and leave their children running."""
+    async with child_process(
         "launcher",
         ["sh", "-c", "sleep 60 & echo $! $$; wait"],
         output=tmp_path / "out",
         grace_sec=5,
     ) as process:
-        pids = await said_pids(process, 2)
+        pids = await printed_pids(process, 2)
         psutil.Process(pids[1]).kill()
         await process.wait()
 
@@ -75,10 +75,10 @@ async def test_a_child_that_the_command_leaves_behind_is_stopped(tmp_path: Path)
 async def test_a_cancelled_context_stops_the_command_too(tmp_path: Path) -> None:
     pids: list[int] = []
     with anyio.CancelScope() as scope:
-        async with guarded_process(
+        async with child_process(
             "sleep", ["sh", "-c", "echo $$; exec sleep 60"], output=tmp_path / "out", grace_sec=5
         ) as process:
-            pids += await said_pids(process, 1)
+            pids += await printed_pids(process, 1)
             scope.cancel()
             await anyio.sleep_forever()
 
@@ -86,11 +86,11 @@ async def test_a_cancelled_context_stops_the_command_too(tmp_path: Path) -> None
     assert not lives(pids[0])
 
 
-async def test_the_exit_code_and_the_last_words_are_those_of_the_command(tmp_path: Path) -> None:
+async def test_the_exit_code_and_the_output_are_those_of_the_command(tmp_path: Path) -> None:
     output = tmp_path / "out"
     output.write_text("from an earlier start\n")
 
-    async with guarded_process(
+    async with child_process(
         "failing", ["sh", "-c", "echo why >&2; exit 3"], output=output, grace_sec=1
     ) as process:
         assert await process.wait() == 3
@@ -99,15 +99,15 @@ async def test_the_exit_code_and_the_last_words_are_those_of_the_command(tmp_pat
     assert output.read_text() == "from an earlier start\nwhy\n"
 
 
-async def test_a_command_that_a_signal_ended_says_so(tmp_path: Path) -> None:
-    async with guarded_process(
+async def test_the_exit_code_shows_the_signal_that_ended_the_command(tmp_path: Path) -> None:
+    async with child_process(
         "killed", ["sh", "-c", "kill -9 $$"], output=tmp_path / "out", grace_sec=1
     ) as process:
         assert await process.wait() == 128 + signal.SIGKILL
 
 
-async def test_a_command_that_is_not_there_says_so(tmp_path: Path) -> None:
-    async with guarded_process(
+async def test_a_missing_command_is_reported(tmp_path: Path) -> None:
+    async with child_process(
         "absent", ["/no/such/command"], output=tmp_path / "out", grace_sec=1
     ) as process:
         assert await process.wait() == 127
@@ -118,11 +118,11 @@ OWNER = """
 import sys
 from pathlib import Path
 import anyio
-from pyoco_gateway.processes.guarded import guarded_process
+from pyoco_gateway.processes.child_process import child_process
 
 async def main() -> None:
     command = ["sh", "-c", sys.argv[2]]
-    async with guarded_process("c", command, output=Path(sys.argv[1]), grace_sec=0.2):
+    async with child_process("c", command, output=Path(sys.argv[1]), grace_sec=0.2):
         print("started", flush=True)
         await anyio.sleep_forever()
 
@@ -137,7 +137,7 @@ async def started(owner: ManagedProcess, output: Path) -> list[int]:
     )
 
 
-async def test_nothing_outlives_an_owner_that_is_killed(tmp_path: Path) -> None:
+async def test_no_process_outlives_a_killed_owner(tmp_path: Path) -> None:
     output = tmp_path / "out"
     command = [sys.executable, "-c", OWNER, str(output), DEAF_FAMILY]
     async with ManagedProcess("owner", command, tmp_path) as owner:
@@ -147,14 +147,14 @@ async def test_nothing_outlives_an_owner_that_is_killed(tmp_path: Path) -> None:
         await eventually(lambda: [pid for pid in pids if lives(pid)], [])
 
 
-async def test_a_command_dies_with_a_guard_that_is_killed(tmp_path: Path) -> None:
+async def test_a_command_ends_with_a_killed_watchdog(tmp_path: Path) -> None:
     output = tmp_path / "out"
     command = [sys.executable, "-c", OWNER, str(output), "echo $$ $$; exec sleep 60"]
     async with ManagedProcess("owner", command, tmp_path) as owner:
         pid = (await started(owner, output))[0]
-        guard = psutil.Process(pid).parent()
-        assert guard is not None
-        assert guard.pid != owner.pid
-        guard.kill()
+        watchdog = psutil.Process(pid).parent()
+        assert watchdog is not None
+        assert watchdog.pid != owner.pid
+        watchdog.kill()
 
         await eventually(lambda: lives(pid), False)
