@@ -12,7 +12,9 @@ from pyoco_gateway.access.caller import ANONYMOUS, UNRESTRICTED, Caller, set_cal
 from pyoco_gateway.access.key_cache import KeyCache, OnKeyChanged
 from pyoco_gateway.access.key_check import caller_by
 from pyoco_gateway.access.keys import ApiKeyRecord, Pepper, issue_key
-from pyoco_gateway.access.leases import STATE_KEY, KeyLeases, lease_of
+from pyoco_gateway.access.leases import KeyLeases, lease_of
+from pyoco_gateway.access.services import AccessServices
+from pyoco_gateway.http.provided import lifespan_state
 from pyoco_gateway.streams import event_stream
 from pyoco_gateway.streams.event_stream import EventStream
 from pyoco_gateway.streams.wakeup import Wakeup
@@ -55,8 +57,8 @@ def leases_of(ring: Ring, clock: Clock) -> KeyLeases:
     return KeyLeases(cast(KeyCache, ring), clock=clock)
 
 
-def scope_of(caller: Caller, leases: KeyLeases | None) -> dict[str, Any]:
-    scope: dict[str, Any] = {"state": {} if leases is None else {STATE_KEY: leases}}
+def scope_of(caller: Caller, leases: KeyLeases) -> dict[str, Any]:
+    scope: dict[str, Any] = {"state": lifespan_state([AccessServices(leases=leases)])}
     set_caller(scope, caller)
     return scope
 
@@ -65,7 +67,7 @@ def test_a_lease_is_over_when_its_key_is_and_that_is_told_once() -> None:
     ring, clock = Ring(), Clock()
     leases = leases_of(ring, clock)
     caller, told = ring.issue(expires_at=NOW + 10), []
-    with lease_of(scope_of(caller, leases), lambda: told.append("over")) as lease:
+    with lease_of(leases, caller, lambda: told.append("over")) as lease:
         for _ in range(2):
             leases.look_at(caller.key_id or "")
         assert (lease.is_over, told) == (False, [])
@@ -82,7 +84,7 @@ def test_a_key_that_was_withdrawn_before_the_stream_began_ends_it_at_once() -> N
     caller = ring.issue()
     ring.records.clear()
 
-    with lease_of(scope_of(caller, leases), lambda: None) as lease:
+    with lease_of(leases, caller, lambda: None) as lease:
         assert lease.is_over
 
 
@@ -90,7 +92,7 @@ def test_while_the_keys_are_read_anew_none_is_taken_for_gone_and_nothing_may_be_
     ring, clock = Ring(), Clock()
     leases = leases_of(ring, clock)
     caller = ring.issue()
-    with lease_of(scope_of(caller, leases), lambda: None) as lease:
+    with lease_of(leases, caller, lambda: None) as lease:
         known, ring.records, ring.is_ready = ring.records, {}, False
         leases.look_at(caller.key_id or "")
         assert not lease.is_over
@@ -102,7 +104,7 @@ def test_while_the_keys_are_read_anew_none_is_taken_for_gone_and_nothing_may_be_
 
 
 def test_where_no_keys_are_asked_for_nothing_ends() -> None:
-    with lease_of(scope_of(UNRESTRICTED, None), lambda: None) as lease:
+    with lease_of(None, UNRESTRICTED, lambda: None) as lease:
         assert lease.is_sure
         assert not lease.is_over
 

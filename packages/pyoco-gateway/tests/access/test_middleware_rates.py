@@ -1,4 +1,4 @@
-"""Who comes too often, with a right key or with wrong ones."""
+"""Rate limits, for valid keys, addresses and wrong keys."""
 
 import logging
 import re
@@ -29,7 +29,7 @@ async def statuses(
 
 
 def is_too_many(answer: httpx.Response) -> bool:
-    """Whether an answer is 429, and says when to come back as every such answer does."""
+    """Whether an answer is 429; each such answer has Retry-After."""
     if answer.status_code != httpx.codes.TOO_MANY_REQUESTS:
         return False
     assert answer.json()["err_id"] == "ERR-PYOCO-0104"
@@ -37,7 +37,7 @@ def is_too_many(answer: httpx.Response) -> bool:
     return True
 
 
-async def test_a_key_above_its_rate_is_told_when_to_come_back_and_others_go_on(
+async def test_a_key_above_its_rate_gets_429_and_other_keys_are_unaffected(
     start_gateway: "StartGateway", nats_server: NatsServer, store: "Store"
 ) -> None:
     async with keyed_gateway_at(
@@ -49,18 +49,18 @@ async def test_a_key_above_its_rate_is_told_when_to_come_back_and_others_go_on(
         await knows(http, other)
         answered = await statuses(http, 40, busy.headers)
 
-        # The watch may not have told of the key when the first requests came.
+        # The gateway may not know the key yet at the first requests.
         assert answered[429] >= 5
         assert answered[404] + answered[403] + answered[429] == 40
         assert is_too_many(await http.get("/runs", headers=busy.headers))
-        # It counts for all that a key does, also for what it may not do.
+        # The rate covers all requests of a key, also those that its scope does not cover.
         assert is_too_many(await http.get("/metrics", headers=busy.headers))
         assert (await http.get("/runs", headers=other.headers)).status_code == 200
         assert (await http.get("/health", headers=busy.headers)).status_code == 200
 
 
 @pytest.mark.parametrize("mode", ["none", "api_key"])
-async def test_an_address_above_its_rate_is_held_off_whoever_it_is(
+async def test_an_address_above_its_rate_gets_429_with_and_without_authentication(
     mode: str, start_gateway: "StartGateway", nats_server: NatsServer
 ) -> None:
     environ = KEYED if mode == "api_key" else {}
@@ -78,7 +78,7 @@ async def test_an_address_above_its_rate_is_held_off_whoever_it_is(
         assert is_too_many(await http.get("/runs"))
 
 
-async def test_without_limits_nobody_is_held_off(
+async def test_without_limits_no_request_gets_429(
     start_gateway: "StartGateway", nats_server: NatsServer, store: "Store"
 ) -> None:
     async with keyed_gateway_at(
@@ -95,7 +95,7 @@ async def test_without_limits_nobody_is_held_off(
         assert await statuses(http, 120, {"X-API-Key": WRONG}) == {403: 120}
 
 
-async def test_limits_hold_on_each_gateway_of_two(
+async def test_limits_apply_on_each_of_two_gateways(
     start_gateway: "StartGateway", nats_server: NatsServer, store: "Store"
 ) -> None:
     limits = {"PYOCO_RATE_PER_KEY": "0.1", "PYOCO_RATE_PER_KEY_BURST": "25"}
@@ -111,10 +111,10 @@ async def test_limits_hold_on_each_gateway_of_two(
             assert answered[404] + answered[429] == 40
 
 
-async def test_wrong_keys_are_held_off_and_a_right_one_from_the_same_address_is_not(
+async def test_wrong_keys_get_429_and_a_valid_key_from_the_same_address_does_not(
     keyed: Keyed,
 ) -> None:
-    """Not even where its id is the one that somebody tries out: PITFALLS 14 has no way round."""
+    """This includes wrong secrets for the id of the valid key (PITFALLS 14)."""
     http, desk = keyed
     held = await desk.issue()
     await knows(http, held)
@@ -123,18 +123,18 @@ async def test_wrong_keys_are_held_off_and_a_right_one_from_the_same_address_is_
     known_id = await statuses(http, 60, guessed)
     unknown_id = await statuses(http, 60, {"X-API-Key": WRONG})
 
-    # No more for an id that exists than for one that does not. One more every three seconds,
-    # and the gateway may not have known the key when it was first shown.
+    # The same for an id that exists and for one that does not. One more attempt is allowed every
+    # three seconds, and the gateway may not have known the key at the first request.
     for answered in (known_id, unknown_id):
         assert answered[403] + answered[429] == 60
         assert 10 <= answered[403] <= 30
     assert is_too_many(await http.get("/runs", headers=guessed))
     assert await statuses(http, 60, held.headers) == {404: 60}
-    # Nor are those who show none.
+    # Requests without a key are not limited.
     assert await statuses(http, 60) == {401: 60}
 
 
-async def test_ever_new_key_ids_from_one_address_are_held_off_too(
+async def test_many_unknown_key_ids_from_one_address_get_429_too(
     keyed: Keyed,
 ) -> None:
     http, desk = keyed
@@ -145,13 +145,13 @@ async def test_ever_new_key_ids_from_one_address_are_held_off_too(
         key_id = "".join("abcdefghij"[int(digit)] for digit in f"{number:012}")
         answered += await statuses(http, 1, {"X-API-Key": f"pyoco_{key_id}_{'A' * 43}"})
 
-    # Five every three seconds are let through meanwhile.
+    # Five more attempts are allowed every three seconds.
     assert answered[403] + answered[429] == 160
     assert 90 <= answered[403] <= 130
     assert (await http.get("/runs", headers=held.headers)).status_code == 200
 
 
-async def test_who_comes_too_often_does_not_fill_the_log(
+async def test_refused_callers_do_not_fill_the_log(
     keyed: Keyed, caplog: pytest.LogCaptureFixture
 ) -> None:
     http, desk = keyed
@@ -161,7 +161,7 @@ async def test_who_comes_too_often_does_not_fill_the_log(
         await statuses(http, 150)
     lines = [record.getMessage() for record in caplog.records]
 
-    assert lines.count("caller is held off") == 1
+    assert lines.count("caller exceeds its rate") == 1
     assert lines.count("request refused") < 120
     assert not re.search(re.escape(WRONG[-43:]), caplog.text)
     page = (await http.get("/metrics", headers=held.headers)).text
@@ -170,7 +170,7 @@ async def test_who_comes_too_often_does_not_fill_the_log(
     assert float(counted[1]) > 100
 
 
-async def test_many_at_once_are_counted_as_well_as_one_after_the_other(
+async def test_concurrent_requests_are_counted_like_sequential_ones(
     keyed: Keyed,
 ) -> None:
     http, _ = keyed

@@ -10,9 +10,8 @@ import anyio
 import httpx
 import pytest
 
-from pyoco_gateway.runs.watch import setup as watching_module
 from pyoco_gateway.runs.watch.hub import RunHub
-from pyoco_gateway.streams import event_stream
+from pyoco_gateway.streams import event_stream, resources
 from pyoco_protocol.ids import new_run_id
 from pyoco_testkit.builders import NOW, snapshot
 from pyoco_testkit.eventually import eventually
@@ -31,7 +30,7 @@ def hubs(monkeypatch: pytest.MonkeyPatch) -> list[RunHub]:
         made.append(RunHub(*arguments))
         return made[-1]
 
-    monkeypatch.setattr(watching_module, "RunHub", make)
+    monkeypatch.setattr(resources, "RunHub", make)
     return made
 
 

@@ -43,11 +43,6 @@ UNRESTRICTED: Final = Caller(tenant_id=None, key_id=None, scopes=frozenset(KeySc
 ANONYMOUS: Final = Caller(tenant_id="", key_id=None, scopes=frozenset())
 
 
-def is_anonymous(scope: Mapping[str, Any]) -> bool:
-    """Whether the request is known to come from somebody without a good key."""
-    return scope.get(_SCOPE_KEY) is ANONYMOUS
-
-
 def set_caller(scope: MutableMapping[str, Any], caller: Caller) -> None:
     """Note in the ASGI `scope` of a request who sent it."""
     scope[_SCOPE_KEY] = caller

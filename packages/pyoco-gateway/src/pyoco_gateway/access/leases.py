@@ -1,19 +1,18 @@
 """What goes on for long under a key ends when the key does."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import anyio
 
-from pyoco_gateway.access.caller import Caller, caller_of
+from pyoco_gateway.access.caller import Caller
 from pyoco_gateway.access.key_cache import KeyCache
 from pyoco_gateway.access.key_check import caller_by
 
 # Nobody tells when a key expires, so that is looked for.
 _LOOK_SEC: Final = 0.5
-STATE_KEY: Final = "key_leases"
 
 
 class Lease(Protocol):
@@ -97,11 +96,12 @@ class KeyLeases:
 
 
 @contextmanager
-def lease_of(scope: Mapping[str, Any], on_end: Callable[[], None]) -> Iterator[Lease]:
-    """A lease for who sent a request: of its key, or without end where no keys are asked for."""
-    leases: KeyLeases | None = scope.get("state", {}).get(STATE_KEY)
+def lease_of(
+    leases: KeyLeases | None, caller: Caller, on_end: Callable[[], None]
+) -> Iterator[Lease]:
+    """A lease of the caller's key; one without end where authentication is off."""
     if leases is None:
         yield _Unlimited()
         return
-    with leases.lease(caller_of(scope), on_end) as lease:
+    with leases.lease(caller, on_end) as lease:
         yield lease

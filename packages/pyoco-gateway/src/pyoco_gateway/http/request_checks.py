@@ -1,6 +1,5 @@
 """The first look at a request: whom it names, who is behind it, and what it says it brings."""
 
-from collections.abc import Collection
 from typing import Final
 
 import anyio
@@ -11,6 +10,7 @@ from pyoco_gateway.http.host_names import AllowedHosts, host_in, normal
 from pyoco_gateway.http.origins import SAFE, foreign_origin
 from pyoco_gateway.http.peers import peer_of
 from pyoco_gateway.http.rates import HOLD_SEC, STRANGERS_AT_ONCE, STRANGERS_PER_SEC, Rates
+from pyoco_gateway.http.route_table import match_of
 from pyoco_gateway.http.shortening import shortened
 from pyoco_protocol.problems import (
     ContentEncodingError,
@@ -21,8 +21,6 @@ from pyoco_protocol.problems import (
     UnsupportedContentTypeError,
 )
 
-_JSON: Final = b"application/json"
-_FORM: Final = b"multipart/form-data"
 _KNOWN_HOSTS: Final = 256
 # Each refusal is a line of the log, and nobody has shown a key yet.
 _LINES_PER_SEC: Final = 1.0
@@ -35,17 +33,14 @@ _LOOKED_AT: Final = frozenset(
 class RequestChecks:
     """Refuses what no honest program sends, before any of a body is read.
 
-    `form_paths` take a form; whatever else changes something takes JSON. `hosts` are the names
+    `hosts` are the names
     that are answered to, None where everybody is asked for a key: whoever has one of those could
     as well ask by itself.
     """
 
-    def __init__(
-        self, app: ASGIApp, hosts: AllowedHosts | None, form_paths: Collection[str]
-    ) -> None:
+    def __init__(self, app: ASGIApp, hosts: AllowedHosts | None) -> None:
         self._app = app
         self._hosts = hosts
-        self._form_paths = frozenset(form_paths)
         # Whom callers name, hour after hour; each with the address that it came in at.
         self._known: set[tuple[bytes, str | None]] = set()
         self._strangers = Rates(STRANGERS_PER_SEC, STRANGERS_AT_ONCE)
@@ -73,9 +68,10 @@ class RequestChecks:
                 hosts += 1
             elif name == b"content-encoding" and value.lower() != b"identity":
                 return ContentEncodingError(_shown(value))
-            elif name == b"content-type" and changes and not self._takes(value, scope["path"]):
-                wanted = _FORM if scope["path"] in self._form_paths else _JSON
-                return UnsupportedContentTypeError(_shown(value), [wanted.decode()])
+            elif name == b"content-type" and changes:
+                rule = match_of(scope).body
+                if not rule.accepts(value):
+                    return UnsupportedContentTypeError(_shown(value), [rule.content_type.decode()])
         if self._hosts is None:
             return None
         server = scope.get("server")
@@ -86,10 +82,6 @@ class RequestChecks:
         ):
             return refusal
         return _foreign(seen, self._hosts.names) if changes else None
-
-    def _takes(self, content_type: bytes, path: str) -> bool:
-        kind = content_type.partition(b";")[0].strip().lower()
-        return kind == (_FORM if path in self._form_paths else _JSON)
 
     def _misnamed(self, header: bytes, count: int, local: str | None) -> PyocoError | None:
         """Return why a request is not for us, by its Host header."""

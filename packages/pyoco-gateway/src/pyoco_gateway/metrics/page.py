@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector
 from pyoco_gateway.access.caller import Caller
 from pyoco_gateway.fleet.queue_report import Levels, QueueReport
 from pyoco_gateway.fleet.worker_directory import WorkerDirectory
+from pyoco_gateway.http.provided import Provided
 from pyoco_gateway.metrics.bounded_labels import MAX_VALUES, OTHER
 from pyoco_gateway.metrics.tenants import seen_by
 from pyoco_protocol.http_bodies import RunCounts
@@ -35,8 +36,8 @@ def new_registry() -> CollectorRegistry:
     return registry
 
 
-@dataclass(frozen=True, slots=True)
-class MetricsPage:
+@dataclass(frozen=True)
+class MetricsPage(Provided):
     """Writes down what has been counted, and asks those who know the rest.
 
     What only the broker knows is left out while it is away: a number of before would be a lie.

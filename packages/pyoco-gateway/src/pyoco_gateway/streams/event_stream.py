@@ -11,7 +11,10 @@ import anyio
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from pyoco_gateway.access.caller import caller_of
 from pyoco_gateway.access.leases import Lease, lease_of
+from pyoco_gateway.access.services import AccessServices
+from pyoco_gateway.http.provided import provided
 from pyoco_gateway.http.request_ids import request_id_of
 from pyoco_gateway.http.stream_connection import StreamConnection, stream_connection_of
 from pyoco_gateway.streams import sse
@@ -88,10 +91,11 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer; return when the stream has ended or its reader is gone."""
         carrier = stream_connection_of(scope)
+        leases = provided(scope, AccessServices).leases
         with (
             self._held,
             carrier.closing.heard_by(self._hurry),
-            lease_of(scope, self._hurry) as lease,
+            lease_of(leases, caller_of(scope), self._hurry) as lease,
         ):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_cancel_at_disconnect, receive, tasks.cancel_scope)
