@@ -10,8 +10,9 @@ import anyio
 import httpx
 import pytest
 
+from pyoco_gateway import services
 from pyoco_gateway.runs.watch.hub import RunHub
-from pyoco_gateway.streams import event_stream, resources
+from pyoco_gateway.streams import event_stream
 from pyoco_protocol.ids import new_run_id
 from pyoco_testkit.builders import NOW, snapshot
 from pyoco_testkit.eventually import eventually
@@ -30,7 +31,7 @@ def hubs(monkeypatch: pytest.MonkeyPatch) -> list[RunHub]:
         made.append(RunHub(*arguments))
         return made[-1]
 
-    monkeypatch.setattr(resources, "RunHub", make)
+    monkeypatch.setattr(services, "RunHub", make)
     return made
 
 
