@@ -48,7 +48,7 @@ from pyoco_protocol.process_memory import settle_memory
 MIDDLEWARE_STATUSES: Final = (400, 403, 408, 413, 415, 421, 431, 503)
 
 ROUTERS: Final = (
-    # Before single runs, whose placeholder would match `watch`, `counts` and `yaml`.
+    # Before the routes of single runs: `{run_id}` would match `watch`, `counts` and `yaml`.
     run_watch.lists,
     run_watch.router,
     run_lists.router,

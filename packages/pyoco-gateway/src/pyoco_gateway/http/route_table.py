@@ -21,7 +21,7 @@ class Access(Enum):
     """What a route requires where it requires no particular scope."""
 
     PUBLIC = "public"
-    # A valid key, whatever its scopes.
+    # A valid key with any scope.
     ANY_KEY = "any key"
 
 
