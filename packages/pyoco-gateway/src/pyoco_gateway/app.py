@@ -72,20 +72,20 @@ def create_app(settings: GatewaySettings) -> ASGIApp:
     description = docs_access(settings.http.http_docs, auth_on=auth_on)
     rules = route_rules(settings.snapshots, description_is_public=description == "open")
     api = _api(settings, registry, rules, has_docs=description != "off")
-    table = _table(settings, rules, api)
     app: ASGIApp = api
-    for middleware, args, options in reversed(_middleware(settings, registry, table)):
+    for middleware, args, options in reversed(_middleware(settings, registry, rules, api)):
         app = middleware(app, *args, **options)
     return app
 
 
 def _middleware(
-    settings: GatewaySettings, registry: CollectorRegistry, table: RouteTable
+    settings: GatewaySettings, registry: CollectorRegistry, rules: RouteRules, api: FastAPI
 ) -> list[Middleware]:
     """Return what each request passes, outermost first."""
     auth_on = settings.auth.http_auth_mode != "none"
     proxies = settings.http.proxy_networks
     return [
+        Middleware(MatchRoute, _table(settings, rules, api), lifespan=api),
         *([Middleware(PeerAddresses, proxies)] if proxies else []),
         Middleware(HttpLatency, registry),
         Middleware(RequestIds),
@@ -95,7 +95,6 @@ def _middleware(
             request_sec=settings.http.http_request_timeout_sec,
             body_sec=settings.http.http_body_timeout_sec,
         ),
-        Middleware(MatchRoute, table),
         Middleware(RequestChecks, None if auth_on else AllowedHosts(settings.http.host_names)),
         Middleware(
             AccessMiddleware,

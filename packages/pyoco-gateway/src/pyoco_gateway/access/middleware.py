@@ -89,11 +89,6 @@ class AccessMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or refuse it."""
-        if scope["type"] != "http":
-            # Other protocols are not served, and would pass unchecked.
-            if scope["type"] == "lifespan":
-                await self._app(scope, receive, send)
-            return
         try:
             caller = self._admit(scope)
         except _RefusedError as refused:

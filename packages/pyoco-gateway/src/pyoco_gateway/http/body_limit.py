@@ -22,9 +22,6 @@ class BodyLimit:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on; count the bytes of its body as they are read."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         headers: dict[bytes, bytes] = dict(scope["headers"])
         declared = headers.get(b"content-length", b"")
         rule = match_of(scope).body

@@ -23,9 +23,6 @@ class Dispatch:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         match = match_of(scope)
         if match.endpoint is not None:
             # As the framework does: metrics are labelled with the path of this.

@@ -94,9 +94,6 @@ class CrashHandler:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on; answer it if that raises."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         started = False
 
         async def watched_send(message: Message) -> None:

@@ -128,17 +128,24 @@ class RouteTable:
 
 
 class MatchRoute:
-    """Looks each request up in the route table and notes the result in its ASGI scope."""
+    """The outermost middleware: notes the decisions about each request in its ASGI scope.
 
-    def __init__(self, app: ASGIApp, table: RouteTable) -> None:
+    Start and stop of the server go to `lifespan`. Other protocols, such as WebSocket, get no
+    answer. So the middleware below sees nothing but HTTP requests.
+    """
+
+    def __init__(self, app: ASGIApp, table: RouteTable, lifespan: ASGIApp) -> None:
         self._app = app
         self._table = table
+        self._lifespan = lifespan
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, with the decisions about it."""
         if scope["type"] == "http":
             scope[_SCOPE_KEY] = self._table.match(scope["method"], scope["path"])
-        await self._app(scope, receive, send)
+            await self._app(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await self._lifespan(scope, receive, send)
 
 
 def match_of(scope: Mapping[str, Any]) -> RouteMatch:
