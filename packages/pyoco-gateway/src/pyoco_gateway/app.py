@@ -68,8 +68,7 @@ ROUTERS: Final = (
 def create_app(settings: GatewaySettings) -> ASGIApp:
     """Return the gateway; it serves at once, and connects to the broker in the background."""
     registry = new_registry()
-    auth_on = settings.auth.http_auth_mode != "none"
-    description = docs_access(settings.http.http_docs, auth_on=auth_on)
+    description = docs_access(settings.http.http_docs, auth_on=settings.auth_is_on)
     rules = route_rules(settings.snapshots, description_is_public=description == "open")
     api = _api(settings, registry, rules, has_docs=description != "off")
     app: ASGIApp = api
@@ -82,7 +81,7 @@ def _middleware(
     settings: GatewaySettings, registry: CollectorRegistry, rules: RouteRules, api: FastAPI
 ) -> list[Middleware]:
     """Return what each request passes, outermost first."""
-    auth_on = settings.auth.http_auth_mode != "none"
+    hosts = None if settings.auth_is_on else AllowedHosts(settings.http.host_names)
     proxies = settings.http.proxy_networks
     return [
         Middleware(MatchRoute, _table(settings, rules, api), lifespan=api),
@@ -95,7 +94,7 @@ def _middleware(
             request_sec=settings.http.http_request_timeout_sec,
             body_sec=settings.http.http_body_timeout_sec,
         ),
-        Middleware(RequestChecks, None if auth_on else AllowedHosts(settings.http.host_names)),
+        Middleware(RequestChecks, hosts),
         Middleware(
             AccessMiddleware,
             auth=settings.auth,

@@ -113,7 +113,7 @@ async def running(
     wait at the same time.
     """
     require_all(Services.types())
-    topology = wanted_topology(settings.topology, with_keys=_needs_keys(settings))
+    topology = wanted_topology(settings.topology, with_keys=settings.auth_is_on)
     queues = [
         wanted_consumer(tag, topology.names, settings.consumers)
         for tag in settings.queues.prepared_tags
@@ -127,10 +127,6 @@ async def running(
                 tasks.start_soon(part)
             yield services
             tasks.cancel_scope.cancel()
-
-
-def _needs_keys(settings: GatewaySettings) -> bool:
-    return settings.auth.http_auth_mode == "api_key"
 
 
 def _assembled(
@@ -187,7 +183,7 @@ def _assembled(
 
     limits = StreamLimits(settings.watching)
     allow_open_files(settings.watching.sse_max_streams)
-    tenants = RunTenants(are_wanted=_needs_keys(settings))
+    tenants = RunTenants(are_wanted=settings.auth_is_on)
     hub = RunHub(store, tenants)
     logs = OutputStore(broker, names)
     log_feeds, log_sweep = LogFeeds(logs), LogSweep(logs)
@@ -275,7 +271,7 @@ def _assembled(
 def _access(
     settings: GatewaySettings, broker: Broker, topology: Topology
 ) -> tuple[AccessServices, list[Background]]:
-    if not _needs_keys(settings):
+    if not settings.auth_is_on:
         return AccessServices(), []
     pepper = Pepper.of(settings.auth)
     keys = KeyCache.of(broker, topology.names, pepper)

@@ -44,6 +44,11 @@ class GatewaySettings:
     signing: JobSigningSettings
     rates: RateSettings
 
+    @property
+    def auth_is_on(self) -> bool:
+        """Whether callers need an API key."""
+        return self.auth.http_auth_mode == "api_key"
+
 
 def environment_with(
     flags: Mapping[str, str | None], *, defaults: Mapping[str, str] | None = None
