@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from key_admin import KEYED
 from pyoco_gateway.access.caller import Caller, KeyScope
 from pyoco_gateway.app import create_app
 from pyoco_gateway.http.body_rules import FORM, JSON
@@ -16,7 +17,7 @@ from served_routes import match_in, plain_routes, requirements, served_routes
 
 ROOT = Path(__file__).parents[3]
 
-APP = create_app(gateway_settings({"PYOCO_LOAD_DOTENV": "0", "PYOCO_HTTP_DOCS": "auto"}))
+APP = create_app(gateway_settings({"PYOCO_LOAD_DOTENV": "0", **KEYED}))
 REQUIRED = requirements()
 # All public routes. An addition to this list is readable by the whole world.
 PUBLIC = {("GET", "/"), ("HEAD", "/"), ("GET", "/health"), ("HEAD", "/health")}
