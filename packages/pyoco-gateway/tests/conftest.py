@@ -1,4 +1,4 @@
-"""A gateway under test: the real application on a real socket, and a look behind it."""
+"""A gateway under test: the real application on a real socket, with a real broker."""
 
 import json
 import sys
@@ -34,7 +34,7 @@ from pyoco_testkit.stack import free_port
 if TYPE_CHECKING:
     from two_tenants import Pair
 
-# Tests in folders import what lies beside this file; without packages it has to be named.
+# Tests in folders import modules beside this file. They are not packages, so it needs the path.
 sys.path.insert(0, str(Path(__file__).parent))
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ StartGateway = Callable[..., AbstractAsyncContextManager[httpx.AsyncClient]]
 async def gateway_at(
     nats_url: str, *, wait: bool = True, **environ: str
 ) -> AsyncGenerator[httpx.AsyncClient]:
-    """A gateway with its HTTP server in this process; `wait` until it can use the broker."""
+    """Run a gateway with its HTTP server in this process; `wait` until it uses the broker."""
     settings = gateway_settings({"PYOCO_LOAD_DOTENV": "0", "PYOCO_NATS_URL": nats_url, **environ})
     with bound_sockets("127.0.0.1", 0) as sockets:
         async with (
@@ -60,9 +60,9 @@ async def gateway_at(
 
 
 async def uses_broker(http: httpx.AsyncClient, timeout: float = 10.0) -> None:
-    """Return when the gateway reaches its broker: a run that is not there is 404, not 503.
+    """Return when the gateway uses its broker: an unknown run answers 404, not 503.
 
-    And when it has read who works: until then it cannot warn that nobody does.
+    It has then also read the workers: before that it cannot warn of a tag without workers.
     """
 
     async def status(path: str) -> int:
@@ -82,14 +82,14 @@ class Job:
 
 
 class Store:
-    """What stands in the broker, read with nothing of the gateway's own."""
+    """Reads the contents of the broker without code of the gateway."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
         self.js = client.jetstream()
 
     async def runs(self) -> dict[str, dict[str, Any]]:
-        """The runs that have a record; deleted ones do not count."""
+        """Return the records of runs by id, without deleted ones."""
         return {
             (message.subject or "").rpartition(".")[2]: json.loads(message.data or b"")
             for message in await self._messages("KV_pyoco_runs")
@@ -97,7 +97,7 @@ class Store:
         }
 
     async def jobs(self) -> list[Job]:
-        """The jobs that wait."""
+        """Return the waiting jobs."""
         return [
             Job(message.subject or "", message.headers or {}, json.loads(message.data or b""))
             for message in await self._messages("PYOCO_WORK")
@@ -119,7 +119,7 @@ class Store:
 
 @asynccontextmanager
 async def store_at(url: str) -> AsyncGenerator[Store]:
-    """A look into the broker."""
+    """Open a connection that reads the contents of the broker."""
     client = await nats.connect(url)
     try:
         yield Store(client)
@@ -128,22 +128,22 @@ async def store_at(url: str) -> AsyncGenerator[Store]:
 
 
 class BrokerLink:
-    """Stands between a gateway and its broker and loses what a test names.
+    """A proxy between a gateway and its broker that loses selected messages.
 
-    `swallow` loses messages to subjects that start so. `lose_answers` lets them through and
-    loses the answer: whoever asked cannot know that it was done.
+    `swallow` holds prefixes of subjects whose messages are lost. `lose_answers` holds prefixes of
+    subjects whose messages arrive while their answers are lost.
     """
 
     def __init__(self, broker_port: int) -> None:
         self._broker_port = broker_port
         self.swallow: tuple[str, ...] = ()
         self.lose_answers: tuple[str, ...] = ()
-        # Only messages that carry this are swallowed.
+        # Only messages that contain this are lost.
         self.only_with = b""
         self.lost: list[str] = []
 
     async def relay(self, near: SocketStream) -> None:
-        """Carry one connection until either side ends it."""
+        """Relay one connection until either side closes it."""
         async with (
             near,
             await anyio.connect_tcp("127.0.0.1", self._broker_port) as far,
@@ -191,7 +191,7 @@ class BrokerLink:
 
 @pytest.fixture
 async def broker_link(nats_server: NatsServer) -> AsyncGenerator[tuple[BrokerLink, str]]:
-    """Give a link to the fresh broker, and the address to use it by."""
+    """Give a link to a fresh broker, and the URL of the link."""
     link = BrokerLink(nats_server.port)
     port = free_port()
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=port)
@@ -203,28 +203,28 @@ async def broker_link(nats_server: NatsServer) -> AsyncGenerator[tuple[BrokerLin
 
 @pytest.fixture
 def start_gateway() -> StartGateway:
-    """Give what starts a gateway for a broker's address."""
+    """Give the function that starts a gateway for the URL of a broker."""
     return gateway_at
 
 
 @pytest.fixture
 async def gateway(nats_server: NatsServer) -> AsyncGenerator[httpx.AsyncClient]:
-    """Give a gateway that reaches a fresh broker."""
+    """Give a gateway that uses a fresh broker."""
     async with gateway_at(nats_server.url) as http:
         yield http
 
 
 @pytest.fixture
 async def store(nats_server: NatsServer) -> AsyncGenerator[Store]:
-    """Give a look into the fresh broker."""
+    """Give access to the contents of the fresh broker."""
     async with store_at(nats_server.url) as opened:
         yield opened
 
 
 @pytest.fixture
 async def keyed(nats_server: NatsServer, store: Store) -> AsyncGenerator["Keyed"]:
-    """Give a gateway that asks for keys, and the desk that issues them."""
-    # Found only since the path was changed above.
+    """Give a gateway that requires keys, and the admin that issues them."""
+    # Importable only after the change of the path above.
     from key_admin import keyed_gateway_at
 
     async with keyed_gateway_at(gateway_at, nats_server.url, store) as opened:
@@ -233,7 +233,7 @@ async def keyed(nats_server: NatsServer, store: Store) -> AsyncGenerator["Keyed"
 
 @pytest.fixture
 async def broker(nats_server: NatsServer) -> AsyncGenerator[Broker]:
-    """Give a connection to the fresh broker, with all that a deployment needs behind it."""
+    """Give a connection to the fresh broker, with the streams and buckets of a deployment."""
 
     async def prepare(opened: Broker) -> None:
         await ensure_topology(opened.client, wanted_topology(TopologySettings()))
@@ -246,7 +246,7 @@ async def broker(nats_server: NatsServer) -> AsyncGenerator[Broker]:
 
 @pytest.fixture
 async def pair(nats_server: NatsServer, store: Store) -> AsyncGenerator["Pair"]:
-    """Give two tenants at a gateway that asks for keys."""
+    """Give two tenants of a gateway that requires keys."""
     from two_tenants import pair_at
 
     async with pair_at(gateway_at, nats_server.url, store) as opened:

@@ -1,11 +1,13 @@
-"""All routes that a gateway serves, read from the application itself."""
+"""All routes that a gateway serves, and the rules about them."""
 
 from collections.abc import Iterator
 from typing import Any, Final
 
 from starlette.routing import Route
 
-from pyoco_gateway.http.direct_route import DirectRoute
+from pyoco_gateway.http.route_table import Requirement, RouteMatch
+from pyoco_gateway.route_rules import route_rules
+from pyoco_protocol.settings import SnapshotSettings
 
 EXAMPLES: Final = {
     "{run_id}": "7d0c1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4",
@@ -14,33 +16,56 @@ EXAMPLES: Final = {
 }
 
 
+def requirements(*, description_is_public: bool = False) -> dict[tuple[str, str], Requirement]:
+    """Return what each route requires, by method and path."""
+    rules = route_rules(SnapshotSettings(), description_is_public=description_is_public)
+    return {
+        (method, path): required
+        for path, rule in rules.items()
+        for method, required in rule.methods.items()
+    }
+
+
 def served_routes(app: Any) -> set[tuple[str, str]]:
-    """Return each method and path that something answers, as the routes have them."""
+    """Return each method and path that the application answers."""
     found = {(method, route.path) for route in plain_routes(app) for method in route.methods or ()}
-    while not hasattr(app, "routes"):
-        if isinstance(app, DirectRoute):
-            found.add((app._method, app.path))
-        app = app._app
+    for middleware in _middleware(app):
+        if (table := getattr(middleware, "_table", None)) is not None:
+            found |= {key for key, match in table._known.items() if match.endpoint is not None}
     return found
 
 
 def plain_routes(app: Any) -> list[Route]:
-    """Return the routes of the framework, in the order in which they are tried."""
-    while not hasattr(app, "routes"):
-        app = app._app
-    return list(_below(app.routes))
+    """Return the routes of the framework, in the order in which it tries them."""
+    *_, api = _middleware(app)
+    return list(_below(api.routes))
+
+
+def match_in(app: Any, method: str, path: str) -> RouteMatch:
+    """Return what the application decides about a request."""
+    (table,) = (each._table for each in _middleware(app) if hasattr(each, "_table"))
+    match: RouteMatch = table.match(method, path)
+    return match
 
 
 def example_of(path: str) -> str:
-    """Return a path that the route answers."""
+    """Return a path that matches the path of a route."""
     for name, value in EXAMPLES.items():
         path = path.replace(name, value)
     return path
 
 
+def _middleware(app: Any) -> Iterator[Any]:
+    """Yield the layers of the application, the framework last."""
+    yield app
+    while not hasattr(app, "routes"):
+        app = app._app
+        yield app
+
+
 def _below(routes: Any) -> Iterator[Route]:
     for route in routes:
-        # Newer frameworks keep an included router as it is, older ones its routes.
+        # Newer versions of the framework keep an included router, older ones its routes.
         if (router := getattr(route, "original_router", None)) is not None:
             yield from _below(router.routes)
         else:

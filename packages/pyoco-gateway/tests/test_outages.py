@@ -1,4 +1,4 @@
-"""A broker that is late, goes away, or comes back empty: nothing of ours needs a restart."""
+"""A gateway recovers without a restart from a broker that is late, stops, or returns empty."""
 
 import asyncio
 import gc
@@ -18,7 +18,7 @@ async def submit(gateway: httpx.AsyncClient) -> int:
     return (await gateway.post("/runs", json={"flow_name": "hello"})).status_code
 
 
-async def test_a_gateway_serves_before_there_is_a_broker_and_finds_it(
+async def test_a_gateway_serves_before_its_broker_starts_and_uses_it_afterwards(
     tmp_path: Any, start_gateway: Any
 ) -> None:
     late = NatsServer(tmp_path / "late")
@@ -35,12 +35,12 @@ async def test_a_gateway_serves_before_there_is_a_broker_and_finds_it(
     assert (refused.status_code, refused.json()["err_id"]) == (503, "ERR-PYOCO-0003")
 
 
-# The library forgets the connection of an attempt that failed half-way.
+# The library does not close the connection of an attempt that failed.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-async def test_a_broker_that_is_away_for_hundreds_of_attempts_is_used_again(
+async def test_a_broker_that_is_down_for_hundreds_of_attempts_is_used_again(
     nats_server: NatsServer, start_gateway: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The client library on its own gives up after sixty, which is two minutes, and for good."""
+    """The client library itself gives up after sixty attempts, which take two minutes."""
     monkeypatch.setattr(connection, "_RECONNECT_WAIT_SEC", 0.001)
     attempts = 0
 
@@ -57,7 +57,7 @@ async def test_a_broker_that_is_away_for_hundreds_of_attempts_is_used_again(
             assert await submit(gateway) == 503
         await nats_server.restart()
         await eventually(lambda: submit(gateway), 200)
-    # Now, while its warnings are ours to ignore, and not in the middle of another test.
+    # Collected here, where its warnings are ignored, and not during another test.
     gc.collect()
 
 
@@ -85,7 +85,7 @@ async def test_a_broker_that_comes_back_empty_is_set_up_again(
     await eventually(store.jobs, lambda jobs: len(jobs) == 1)
 
 
-async def test_a_frozen_broker_does_not_hold_up_health(
+async def test_a_frozen_broker_does_not_delay_health(
     nats_server: NatsServer, gateway: httpx.AsyncClient
 ) -> None:
     nats_server.pause()
@@ -97,7 +97,7 @@ async def test_a_frozen_broker_does_not_hold_up_health(
     assert answer.status_code == 200
 
 
-async def test_a_broker_that_differs_is_told_once_and_left_as_it_is(
+async def test_a_stream_with_other_settings_is_logged_once_and_not_changed(
     nats_server: NatsServer, start_gateway: Any, store: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -118,14 +118,14 @@ async def test_a_broker_that_differs_is_told_once_and_left_as_it_is(
     assert (await store.js.stream_info("PYOCO_WORK")).config.max_msgs == 77
 
 
-async def test_a_broker_that_is_too_old_is_told_to_each_caller_and_takes_nothing_down(
+async def test_a_broker_that_is_too_old_answers_each_request_with_an_error_and_stops_nothing(
     nats_server: NatsServer, start_gateway: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ensure, "MIN_API_LEVEL", 99)
     async with start_gateway(nats_server.url, wait=False) as gateway:
         await eventually(lambda: submit_err_id(gateway), "ERR-PYOCO-0109")
         assert (await gateway.get("/health")).status_code == 200
-        # It is replaced by one that will do.
+        # An operator replaces it with a newer one.
         monkeypatch.setattr(ensure, "MIN_API_LEVEL", 4)
         await nats_server.restart()
         await eventually(lambda: submit(gateway), 200)

@@ -1,15 +1,62 @@
-"""What runs behind the routes: where it fails, the gateway does not pretend to be well."""
+"""The parts behind the routes: every route gets what it asks for, and a failing part stops all."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
 
+import pyoco_gateway
 from pyoco_gateway.app import create_app
 from pyoco_gateway.http.connection import ConnectionLimits
+from pyoco_gateway.http.provided import NotProvidedError, Provided, require_all
 from pyoco_gateway.http.server import GatewayFailedError, bound_sockets, serving, url_of
 from pyoco_gateway.runs.reaper.loop import Reaper
+from pyoco_gateway.services import Services
 from pyoco_gateway.settings import gateway_settings
 from pyoco_testkit.eventually import eventually
 from pyoco_testkit.nats_server import NatsServer
+
+SOURCE = Path(pyoco_gateway.__file__).parent
+
+
+def asked_for() -> Iterator[tuple[str, str]]:
+    """Yield each type that the source asks for with `provided`, and the file that does."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id == "provided"
+            ):
+                yield ast.unparse(node.args[1]), str(path.relative_to(SOURCE))
+
+
+def test_every_type_that_a_route_asks_for_is_provided() -> None:
+    asked = list(asked_for())
+    provided = {each.__name__ for each in Services.types()}
+
+    assert len(asked) > 20
+    assert [pair for pair in asked if pair[0] not in provided] == []
+    assert provided == {name for name, _ in asked}
+
+
+def test_no_route_reads_untyped_state() -> None:
+    for path in SOURCE.rglob("*.py"):
+        assert "request.state" not in path.read_text(encoding="utf-8"), path
+
+
+def test_a_type_that_is_not_provided_stops_the_gateway_at_start() -> None:
+    require_all(Services.types())
+    with pytest.raises(NotProvidedError, match="HealthReport"):
+        require_all([each for each in Services.types() if each.__name__ != "HealthReport"])
+
+
+def test_every_field_of_the_services_has_a_type_of_its_own() -> None:
+    types = list(Services.types())
+    assert len(set(types)) == len(types)
+    assert all(issubclass(each, Provided) for each in types)
 
 
 async def _break(_: Reaper) -> None:

@@ -1,28 +1,40 @@
-"""Puts the gateway together."""
+"""The gateway as an ASGI application: its routers and its middleware."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Final
 
 from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
+from starlette.middleware import Middleware
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from pyoco_gateway import __version__
-from pyoco_gateway.access.setup import gated
+from pyoco_gateway.access.middleware import AccessMiddleware
+from pyoco_gateway.access.openapi import described
+from pyoco_gateway.access.refusal_counter import RefusalCounter
 from pyoco_gateway.dashboard import index_page
 from pyoco_gateway.dead_letters import routes as dead_letters
 from pyoco_gateway.fleet import queue_routes as queues
 from pyoco_gateway.fleet import worker_routes as workers
 from pyoco_gateway.health import routes as health
-from pyoco_gateway.http.allowed_methods import AllowedMethods
 from pyoco_gateway.http.body_limit import BodyLimit
-from pyoco_gateway.http.direct_route import DirectRoute
-from pyoco_gateway.http.errors import add_error_handlers
+from pyoco_gateway.http.dispatch import Dispatch
+from pyoco_gateway.http.errors import CrashHandler, add_error_handlers
+from pyoco_gateway.http.forwarded import ForwardedFor
+from pyoco_gateway.http.host_names import AllowedHosts
 from pyoco_gateway.http.openapi import problems
 from pyoco_gateway.http.openapi_access import docs_access
+from pyoco_gateway.http.provided import Provided, lifespan_state
+from pyoco_gateway.http.request_checks import RequestChecks
+from pyoco_gateway.http.request_ids import RequestIds
+from pyoco_gateway.http.route_table import MatchRoute, RouteRules, RouteTable
+from pyoco_gateway.http.time_limit import TimeLimit
 from pyoco_gateway.metrics import routes as metrics
+from pyoco_gateway.metrics.http_latency import HttpLatency
 from pyoco_gateway.metrics.page import new_registry
-from pyoco_gateway.middleware import ANY_ROUTE, hardened
+from pyoco_gateway.route_rules import json_rule, route_rules
 from pyoco_gateway.runs import list_routes as run_lists
 from pyoco_gateway.runs import routes as runs
 from pyoco_gateway.runs.logs import routes as run_logs
@@ -32,68 +44,113 @@ from pyoco_gateway.settings import GatewaySettings
 from pyoco_gateway.workflows import routes as workflows
 from pyoco_protocol.process_memory import tune_garbage_collector
 
-_ENVELOPE_BYTES: Final = 65_536
-# JSON may spell a character of three bytes with six.
-_ESCAPED: Final = 2
+# The statuses with which middleware may answer a request for any route.
+MIDDLEWARE_STATUSES: Final = (400, 403, 408, 413, 415, 421, 431, 503)
+
+ROUTERS: Final = (
+    # Before the routes of single runs: `{run_id}` would match `watch`, `counts` and `yaml`.
+    run_watch.lists,
+    run_watch.router,
+    run_lists.router,
+    workflows.router,
+    runs.router,
+    run_logs.router,
+    dead_letters.lists,
+    dead_letters.router,
+    workers.router,
+    queues.router,
+    metrics.router,
+    health.router,
+    index_page.router,
+)
 
 
 def create_app(settings: GatewaySettings) -> ASGIApp:
-    """Return the gateway: it serves at once, and reaches for the broker by itself."""
+    """Return the gateway; it serves at once, and connects to the broker in the background."""
     registry = new_registry()
-    auth_on = settings.auth.http_auth_mode != "none"
-    description = docs_access(settings.http.http_docs, auth_on=auth_on)
-    yaml_max_bytes = settings.snapshots.workflow_yaml_max_bytes
+    description = docs_access(settings.http.http_docs, auth_on=settings.auth_is_on)
+    rules = route_rules(settings.snapshots, description_is_public=description == "open")
+    api = _api(settings, registry, rules, has_docs=description != "off")
+    app: ASGIApp = api
+    for middleware, args, options in reversed(_middleware(settings, registry, rules, api)):
+        app = middleware(app, *args, **options)
+    return app
+
+
+def _middleware(
+    settings: GatewaySettings, registry: CollectorRegistry, rules: RouteRules, api: FastAPI
+) -> list[Middleware]:
+    """Return what each request passes, outermost first."""
+    hosts = None if settings.auth_is_on else AllowedHosts(settings.http.host_names)
+    proxies = settings.http.proxy_networks
+    return [
+        Middleware(MatchRoute, _table(settings, rules, api), lifespan=api),
+        *([Middleware(ForwardedFor, proxies)] if proxies else []),
+        Middleware(HttpLatency, registry),
+        Middleware(RequestIds),
+        Middleware(CrashHandler),
+        Middleware(
+            TimeLimit,
+            request_sec=settings.http.http_request_timeout_sec,
+            body_sec=settings.http.http_body_timeout_sec,
+        ),
+        Middleware(RequestChecks, hosts),
+        Middleware(
+            AccessMiddleware,
+            auth=settings.auth,
+            rates=settings.rates,
+            refusals=RefusalCounter(registry),
+        ),
+        Middleware(BodyLimit),
+        Middleware(Dispatch),
+    ]
+
+
+def _api(
+    settings: GatewaySettings, registry: CollectorRegistry, rules: RouteRules, *, has_docs: bool
+) -> FastAPI:
+    """Return the routers in the framework, which answers every failure with a problem body."""
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncGenerator[dict[str, Any]]:
+    async def lifespan(
+        _: FastAPI,
+    ) -> AsyncGenerator[Mapping[str, Mapping[type[Provided], Provided]]]:
         tune_garbage_collector()
-        async with running(settings, registry) as state:
-            yield state
+        async with running(settings, registry) as services:
+            yield lifespan_state(services.instances())
 
     api = FastAPI(
         title="Pyoco Server",
         version=__version__,
         summary="Runs Pyoco flows on a fleet of workers.",
         lifespan=lifespan,
-        # Their pages load scripts from a CDN.
+        # The documentation pages of the framework load scripts from a CDN.
         docs_url=None,
         redoc_url=None,
-        openapi_url=None if description == "off" else "/openapi.json",
+        openapi_url="/openapi.json" if has_docs else None,
         redirect_slashes=False,
-        responses=problems(*ANY_ROUTE),
-        # Operations are called as the functions are: `post_run`.
+        responses=problems(*MIDDLEWARE_STATUSES),
+        # Operations have the names of their functions, such as `post_run`.
         generate_unique_id_function=lambda route: route.name,
     )
-    routers = (
-        # Before single runs, or `watch`, `counts` and `yaml` would be taken for the ids of some.
-        run_watch.lists,
-        run_watch.router,
-        run_lists.router,
-        workflows.router,
-        runs.router,
-        run_logs.router,
-        dead_letters.lists,
-        dead_letters.router,
-        workers.router,
-        queues.router,
-        metrics.router,
-        health.router,
-        index_page.router,
-    )
-    for router in routers:
+    for router in ROUTERS:
         api.include_router(router)
     add_error_handlers(api)
-    max_body_bytes = _ESCAPED * settings.snapshots.max_params_bytes + _ENVELOPE_BYTES
-    routed = DirectRoute(AllowedMethods(api, routers), "POST", "/runs", runs.post_run)
-    files = workflows.file_limits(yaml_max_bytes)
-    limited = BodyLimit(routed, max_body_bytes, files)
-    guarded = gated(
-        limited,
-        api,
-        routers,
-        auth=settings.auth,
-        rates=settings.rates,
-        registry=registry,
-        open_description=description == "open",
+    api.openapi = described(  # type: ignore[method-assign] # as the framework documents
+        api.openapi, rules=rules, auth=settings.auth, rates=settings.rates
     )
-    return hardened(guarded, settings, registry, form_paths=files)
+    return api
+
+
+def _table(settings: GatewaySettings, rules: RouteRules, api: FastAPI) -> RouteTable:
+    """Return the route table; raise UndecidedRouteError for a route without a rule."""
+    # The routes of the framework itself come first, as it added them first.
+    routes: list[BaseRoute] = [route for route in api.routes if isinstance(route, Route)]
+    for router in ROUTERS:
+        routes += router.routes
+    return RouteTable(
+        routes,
+        rules,
+        default_body=json_rule(settings.snapshots),
+        direct={("POST", "/runs"): runs.post_run},
+    )

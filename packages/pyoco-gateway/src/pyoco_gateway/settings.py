@@ -1,4 +1,4 @@
-"""What this process takes from its environment; flags of a command lie over it."""
+"""The settings of a gateway, from the environment and the flags of a command."""
 
 import os
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ from pyoco_protocol.settings import (
 
 @dataclass(frozen=True, slots=True)
 class GatewaySettings:
-    """All that a gateway goes by."""
+    """All settings of a gateway, by group."""
 
     broker: BrokerSettings
     topology: TopologySettings
@@ -44,13 +44,18 @@ class GatewaySettings:
     signing: JobSigningSettings
     rates: RateSettings
 
+    @property
+    def auth_is_on(self) -> bool:
+        """Whether callers need an API key."""
+        return self.auth.http_auth_mode == "api_key"
+
 
 def environment_with(
     flags: Mapping[str, str | None], *, defaults: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Return the environment with the flags that were given put over it.
+    """Return the environment with the given flags in place of its variables.
 
-    `defaults` are a command's own, for what neither the environment nor the `.env` file sets.
+    `defaults` apply to variables that neither the environment nor the `.env` file sets.
     """
     environ = dict(os.environ)
     seen = read_environment(environ)
@@ -63,7 +68,7 @@ def gateway_settings(environ: Mapping[str, str]) -> GatewaySettings:
     """Return the settings in `environ`; raise SettingsError naming the variable to change."""
     auth = load_settings(HttpAuthSettings, environ)
     if auth.http_auth_mode == "api_key":
-        # Refuses one that is missing or weak now, not when the first key is shown.
+        # Refuses a missing or weak pepper at start, not at the first request with a key.
         Pepper.of(auth)
     return GatewaySettings(
         broker=load_settings(BrokerSettings, environ),
@@ -83,7 +88,7 @@ def gateway_settings(environ: Mapping[str, str]) -> GatewaySettings:
 
 
 def environment_notes(environ: Mapping[str, str]) -> list[str]:
-    """Return what an operator should be told once, at start, about the environment."""
+    """Return the notes about the environment that are logged once, at start."""
     seen = read_environment(environ)
     notes = settings_notes(seen)
     for unknown in unknown_variables(seen):

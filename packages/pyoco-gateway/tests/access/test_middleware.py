@@ -1,4 +1,4 @@
-"""Who is let in, who is not, and what they are told."""
+"""Which requests the access middleware accepts, and how it answers the others."""
 
 import asyncio
 import json
@@ -19,17 +19,17 @@ from key_admin import (
     status_becomes,
 )
 from pyoco_gateway.access.caller import KeyScope
-from pyoco_gateway.access.route_access import NoScope, decisions
+from pyoco_gateway.http.route_table import Access
 from pyoco_protocol.ids import new_run_id
 from pyoco_testkit.eventually import eventually
 from pyoco_testkit.nats_server import NatsServer
-from served_routes import example_of
+from served_routes import example_of, requirements
 
 if TYPE_CHECKING:
     from conftest import BrokerLink, StartGateway, Store
 
-DECIDED = decisions(open_description=False)
-GUARDED = sorted(route for route, need in DECIDED.items() if need is not NoScope.OPEN)
+REQUIRED = requirements()
+GUARDED = sorted(route for route, required in REQUIRED.items() if required is not Access.PUBLIC)
 ODD_PATHS = [
     *("/runs/", "//runs", "/runs//x", "/runs%2Fcounts", "/%72uns", "/RUNS", "/runs?x=/health"),
     *("/health/", "//health", "/health/../runs", "/health%2f..%2fruns", "/./runs", "/runs/."),
@@ -40,7 +40,7 @@ METHODS = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE", "TRACE", 
 
 
 async def raw_status(http: httpx.AsyncClient, method: str, target: str, *headers: str) -> int:
-    """Return how a request is answered that is sent as it stands."""
+    """Return the status of the answer to a request that is sent without normalisation."""
     reader, writer = await asyncio.open_connection(http.base_url.host, http.base_url.port)
     lines = [f"{method} {target} HTTP/1.1", "Host: x", "Connection: close", *headers]
     writer.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
@@ -53,7 +53,7 @@ async def raw_status(http: httpx.AsyncClient, method: str, target: str, *headers
 async def answer(
     http: httpx.AsyncClient, method: str, path: str, headers: dict[str, str]
 ) -> tuple[int, str | None]:
-    """Return status and error id; of a stream no more than its beginning is read."""
+    """Return status and error id; a stream is not read to its end."""
     async with http.stream(
         method, example_of(path), headers=headers, params={"timeout_sec": 1}
     ) as response:
@@ -62,8 +62,8 @@ async def answer(
         return response.status_code, json.loads(await response.aread())["err_id"]
 
 
-async def test_without_a_key_nothing_but_what_is_open_is_answered(keyed: Keyed) -> None:
-    """Every route there is, PITFALLS 12 among them: metrics and workers."""
+async def test_without_a_key_only_public_routes_answer(keyed: Keyed) -> None:
+    """Checks every route, including metrics and workers (PITFALLS 12)."""
     http, _ = keyed
     for method, path in GUARDED:
         response = await http.request(method, example_of(path))
@@ -71,22 +71,22 @@ async def test_without_a_key_nothing_but_what_is_open_is_answered(keyed: Keyed) 
         assert response.headers["WWW-Authenticate"].startswith("Bearer")
         if method != "HEAD":
             assert response.json()["err_id"] == "ERR-PYOCO-0014"
-    for method, path in DECIDED.keys() - set(GUARDED):
+    for method, path in REQUIRED.keys() - set(GUARDED):
         assert (await http.request(method, path)).status_code == httpx.codes.OK
 
 
-async def test_no_spelling_of_a_path_and_no_method_gets_past(keyed: Keyed) -> None:
+async def test_no_spelling_of_a_path_and_no_method_avoids_the_key(keyed: Keyed) -> None:
     http, _ = keyed
     for target in ODD_PATHS:
         for method in METHODS:
             status = await raw_status(http, method, target)
-            # 400 where the server takes it for no request at all.
+            # 400 where the HTTP server cannot parse the request.
             assert status in (400, 401), (method, target, status)
     for method in set(METHODS) - {"GET", "HEAD"}:
         assert await raw_status(http, method, "/health") in (400, 401), method
 
 
-async def test_wrong_expired_revoked_and_unknown_keys_are_told_the_same(
+async def test_wrong_expired_revoked_and_unknown_keys_get_the_same_answer(
     start_gateway: "StartGateway", nats_server: NatsServer, store: "Store"
 ) -> None:
     now = time.time()
@@ -121,27 +121,27 @@ async def test_wrong_expired_revoked_and_unknown_keys_are_told_the_same(
         assert [json.loads(body)["err_id"] for body in bodies] == ["ERR-PYOCO-0015"]
 
 
-async def test_a_scope_opens_its_routes_and_no_others(keyed: Keyed) -> None:
+async def test_a_scope_gives_access_to_its_routes_and_no_others(keyed: Keyed) -> None:
     http, desk = keyed
     for scope in KeyScope:
         held = await desk.issue(scope)
         await eventually(lambda held=held: _is_known(http, held), True)  # type: ignore[misc] # bound now
-        for (method, path), need in sorted(DECIDED.items()):
+        for (method, path), required in sorted(REQUIRED.items()):
             told = await answer(http, method, path, held.headers)
-            is_open = not isinstance(need, KeyScope) or scope in (need, KeyScope.ADMIN)
-            if is_open:
+            is_allowed = not isinstance(required, KeyScope) or scope in (required, KeyScope.ADMIN)
+            if is_allowed:
                 assert told[0] not in (401, 403, 429, 500, 503), (scope, method, path, told)
             else:
                 assert told == (403, "ERR-PYOCO-0130"), (scope, method, path, told)
 
 
-async def test_no_spelling_of_a_path_opens_it_to_a_key_for_something_else(keyed: Keyed) -> None:
+async def test_no_spelling_of_a_path_gives_access_to_a_key_with_another_scope(keyed: Keyed) -> None:
     http, desk = keyed
     held = await desk.issue(KeyScope.WHEELS_WRITE)
     await eventually(lambda: _is_known(http, held), True)
     shown = f"X-API-Key: {held.key}"
-    for (method, path), need in sorted(DECIDED.items()):
-        if isinstance(need, KeyScope):
+    for (method, path), required in sorted(REQUIRED.items()):
+        if isinstance(required, KeyScope):
             for end in ("%0A", "%0D", "%00", "/", "%2F", "%20", ";", "%3F"):
                 status = await raw_status(http, method, example_of(path) + end, shown)
                 assert status in (403, 404, 405), (method, path, end, status)
@@ -151,7 +151,7 @@ async def _is_known(http: httpx.AsyncClient, held: HeldKey) -> bool:
     return (await http.get("/nothing", headers=held.headers)).status_code == httpx.codes.NOT_FOUND
 
 
-async def test_with_a_key_what_is_not_there_is_not_found_and_other_methods_are_refused(
+async def test_with_a_key_unknown_paths_answer_404_and_other_methods_405(
     keyed: Keyed,
 ) -> None:
     http, desk = keyed
@@ -164,7 +164,7 @@ async def test_with_a_key_what_is_not_there_is_not_found_and_other_methods_are_r
     assert (await http.head("/runs", headers=held.headers)).status_code == 405
 
 
-async def test_a_key_is_taken_from_either_header_and_two_that_differ_are_refused(
+async def test_a_key_is_read_from_either_header_and_two_different_keys_are_refused(
     keyed: Keyed,
 ) -> None:
     http, desk = keyed
@@ -186,7 +186,7 @@ async def test_a_key_is_taken_from_either_header_and_two_that_differ_are_refused
     assert await raw_status(http, "GET", "/runs", "X-API-Key: \xff\xfe") == 403
 
 
-async def test_the_header_for_keys_has_the_name_of_the_setting(
+async def test_the_setting_names_the_header_for_keys(
     start_gateway: "StartGateway", nats_server: NatsServer, store: "Store"
 ) -> None:
     environ = {**KEYED, "PYOCO_HTTP_API_KEY_HEADER": "Authorization"}
@@ -204,15 +204,15 @@ async def _status(http: httpx.AsyncClient, headers: dict[str, str]) -> int:
     return (await http.get("/runs", headers=headers)).status_code
 
 
-async def test_a_body_is_not_read_before_its_sender_is_let_in(keyed: Keyed) -> None:
-    """The answer comes while nothing of the body has been sent, and nobody asked for it."""
+async def test_a_body_is_not_read_before_its_caller_is_authenticated(keyed: Keyed) -> None:
+    """The answer arrives although no byte of the body was sent."""
     http, _ = keyed
     length = "Content-Length: 1000000"
     assert await raw_status(http, "POST", "/runs", length, "Expect: 100-continue") == 401
     assert await raw_status(http, "POST", "/runs", length) == 401
 
 
-async def test_keys_that_cannot_be_read_are_neither_good_nor_bad(
+async def test_keys_that_cannot_be_read_answer_503(
     start_gateway: "StartGateway", nats_server: NatsServer, store: "Store"
 ) -> None:
     async with keyed_gateway_at(start_gateway, nats_server.url, store) as (http, desk):
@@ -220,11 +220,11 @@ async def test_keys_that_cannot_be_read_are_neither_good_nor_bad(
         await knows(http, held)
         await nats_server.stop()
 
-        # Not at once: what was heard last was that all is well.
+        # The gateway trusts the keys it has read for two seconds.
         await status_becomes(http, "/nothing", held, 503)
         refused = await http.get("/nothing", headers=held.headers)
         assert (refused.status_code, refused.json()["err_id"]) == (503, "ERR-PYOCO-0003")
-        # What needs no look at the keys is told as ever.
+        # Answers that need no look at the keys stay the same.
         assert (await http.get("/runs")).status_code == 401
         assert (await http.get("/runs", headers={"X-API-Key": "x"})).status_code == 403
         assert (await http.get("/health", headers=held.headers)).status_code == 200
@@ -233,7 +233,7 @@ async def test_keys_that_cannot_be_read_are_neither_good_nor_bad(
         await status_becomes(http, f"/runs/{new_run_id()}", held, 404)
 
 
-async def test_health_shows_its_details_to_operators_alone(keyed: Keyed) -> None:
+async def test_only_keys_with_the_scope_ops_see_the_details_of_health(keyed: Keyed) -> None:
     http, desk = keyed
     plain, ops = await desk.issue(), await desk.issue(KeyScope.OPS)
     await knows(http, plain)
@@ -250,7 +250,7 @@ async def test_health_shows_its_details_to_operators_alone(keyed: Keyed) -> None
     assert "broker" in await shown(ops.headers)
 
 
-async def test_who_is_refused_is_counted_by_the_reason_and_by_nothing_else(keyed: Keyed) -> None:
+async def test_refusals_are_counted_by_their_reason_only(keyed: Keyed) -> None:
     http, desk = keyed
     plain, ops = await desk.issue(), await desk.issue(KeyScope.OPS)
     await knows(http, plain)
@@ -280,7 +280,7 @@ async def _refused(http: httpx.AsyncClient, ops: HeldKey) -> dict[str, float]:
     return {line.split('"')[1]: float(line.split()[-1]) for line in lines}
 
 
-async def test_two_gateways_on_one_broker_know_the_same_keys(
+async def test_two_gateways_on_one_broker_accept_the_same_keys(
     keyed: Keyed, start_gateway: "StartGateway", nats_server: NatsServer
 ) -> None:
     http, desk = keyed
@@ -291,15 +291,15 @@ async def test_two_gateways_on_one_broker_know_the_same_keys(
 
         await desk.revoke(held)
 
-        # Two seconds are what the gateway promises.
+        # A revocation takes effect within two seconds.
         for each in (http, second):
             await status_becomes(each, "/runs", held, 403, timeout=2.0)
 
 
-async def test_no_request_asks_the_broker_for_a_key(
+async def test_no_request_reads_a_key_from_the_broker(
     start_gateway: "StartGateway", store: "Store", broker_link: "tuple[BrokerLink, str]"
 ) -> None:
-    """Keys are told by a watch: what is asked for while requests come is nothing of theirs."""
+    """A watch delivers the keys, so requests cause no reads of the key bucket."""
     link, url = broker_link
     async with keyed_gateway_at(start_gateway, url, store) as (http, desk):
         held = await desk.issue()
@@ -314,10 +314,10 @@ async def test_no_request_asks_the_broker_for_a_key(
 
 
 @pytest.mark.parametrize("mode", ["none", "api_key"])
-async def test_every_request_that_passes_says_who_sent_it(
+async def test_every_request_that_passes_has_a_caller(
     mode: str, start_gateway: "StartGateway", nats_server: NatsServer, store: "Store"
 ) -> None:
-    """A route that asks who calls would fail where nobody was noted."""
+    """A route that reads the caller would fail without one."""
     environ = KEYED if mode == "api_key" else {}
     async with start_gateway(nats_server.url, wait=False, **environ) as http:
         shown = (await http.get("/health", params={"verbose": 1})).json()

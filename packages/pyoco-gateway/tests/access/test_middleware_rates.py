@@ -1,4 +1,4 @@
-"""Rate limits per key and address, and for wrong keys."""
+"""Rate limits, for valid keys, addresses and wrong keys."""
 
 import logging
 import re
@@ -29,7 +29,7 @@ async def statuses(
 
 
 def is_too_many(answer: httpx.Response) -> bool:
-    """Return whether the response is 429 with a retry time."""
+    """Whether an answer is 429; each such answer has Retry-After."""
     if answer.status_code != httpx.codes.TOO_MANY_REQUESTS:
         return False
     assert answer.json()["err_id"] == "ERR-PYOCO-0104"
@@ -37,7 +37,7 @@ def is_too_many(answer: httpx.Response) -> bool:
     return True
 
 
-async def test_a_key_above_its_rate_gets_429_and_other_keys_do_not(
+async def test_a_key_above_its_rate_gets_429_and_other_keys_are_unaffected(
     start_gateway: "StartGateway", nats_server: NatsServer, store: "Store"
 ) -> None:
     async with keyed_gateway_at(
@@ -53,14 +53,14 @@ async def test_a_key_above_its_rate_gets_429_and_other_keys_do_not(
         assert answered[429] >= 5
         assert answered[404] + answered[403] + answered[429] == 40
         assert is_too_many(await http.get("/runs", headers=busy.headers))
-        # All requests with the key count, also those without the required scope.
+        # The rate covers all requests of a key, also those that its scope does not cover.
         assert is_too_many(await http.get("/metrics", headers=busy.headers))
         assert (await http.get("/runs", headers=other.headers)).status_code == 200
         assert (await http.get("/health", headers=busy.headers)).status_code == 200
 
 
 @pytest.mark.parametrize("mode", ["none", "api_key"])
-async def test_an_address_above_its_rate_gets_429_with_any_key(
+async def test_an_address_above_its_rate_gets_429_with_and_without_authentication(
     mode: str, start_gateway: "StartGateway", nats_server: NatsServer
 ) -> None:
     environ = KEYED if mode == "api_key" else {}
@@ -95,7 +95,7 @@ async def test_without_limits_no_request_gets_429(
         assert await statuses(http, 120, {"X-API-Key": WRONG}) == {403: 120}
 
 
-async def test_each_gateway_has_its_own_limits(
+async def test_limits_apply_on_each_of_two_gateways(
     start_gateway: "StartGateway", nats_server: NatsServer, store: "Store"
 ) -> None:
     limits = {"PYOCO_RATE_PER_KEY": "0.1", "PYOCO_RATE_PER_KEY_BURST": "25"}
@@ -111,30 +111,30 @@ async def test_each_gateway_has_its_own_limits(
             assert answered[404] + answered[429] == 40
 
 
-async def test_wrong_keys_get_429_and_a_valid_one_from_the_same_address_does_not(
+async def test_wrong_keys_get_429_and_a_valid_key_from_the_same_address_does_not(
     keyed: Keyed,
 ) -> None:
-    """Not even if the wrong keys have the id of the valid one."""
-    http, key_admin = keyed
-    held = await key_admin.issue()
+    """This includes wrong secrets for the id of the valid key (PITFALLS 14)."""
+    http, desk = keyed
+    held = await desk.issue()
     await knows(http, held)
     guessed = {"X-API-Key": held.key[:-43] + "A" * 43}
 
     known_id = await statuses(http, 60, guessed)
     unknown_id = await statuses(http, 60, {"X-API-Key": WRONG})
 
-    # The same for existing and unknown ids. The limit allows one more every three seconds,
-    # and the gateway may not know the key yet at its first request.
+    # The same for an id that exists and for one that does not. One more attempt is allowed every
+    # three seconds, and the gateway may not have known the key at the first request.
     for answered in (known_id, unknown_id):
         assert answered[403] + answered[429] == 60
         assert 10 <= answered[403] <= 30
     assert is_too_many(await http.get("/runs", headers=guessed))
     assert await statuses(http, 60, held.headers) == {404: 60}
-    # Requests without a key do not get 429 either.
+    # Requests without a key are not limited.
     assert await statuses(http, 60) == {401: 60}
 
 
-async def test_many_different_key_ids_from_one_address_get_429_too(
+async def test_many_unknown_key_ids_from_one_address_get_429_too(
     keyed: Keyed,
 ) -> None:
     http, key_admin = keyed
@@ -145,13 +145,13 @@ async def test_many_different_key_ids_from_one_address_get_429_too(
         key_id = "".join("abcdefghij"[int(digit)] for digit in f"{number:012}")
         answered += await statuses(http, 1, {"X-API-Key": f"pyoco_{key_id}_{'A' * 43}"})
 
-    # The limit allows five more every three seconds.
+    # Five more attempts are allowed every three seconds.
     assert answered[403] + answered[429] == 160
     assert 90 <= answered[403] <= 130
     assert (await http.get("/runs", headers=held.headers)).status_code == 200
 
 
-async def test_rate_limited_requests_are_logged_once_a_minute(
+async def test_refused_callers_do_not_fill_the_log(
     keyed: Keyed, caplog: pytest.LogCaptureFixture
 ) -> None:
     http, key_admin = keyed
@@ -161,7 +161,7 @@ async def test_rate_limited_requests_are_logged_once_a_minute(
         await statuses(http, 150)
     lines = [record.getMessage() for record in caplog.records]
 
-    assert lines.count("caller is held off") == 1
+    assert lines.count("caller exceeds its rate") == 1
     assert lines.count("request refused") < 120
     assert not re.search(re.escape(WRONG[-43:]), caplog.text)
     page = (await http.get("/metrics", headers=held.headers)).text
@@ -170,7 +170,7 @@ async def test_rate_limited_requests_are_logged_once_a_minute(
     assert float(counted[1]) > 100
 
 
-async def test_concurrent_requests_count_like_sequential_ones(
+async def test_concurrent_requests_are_counted_like_sequential_ones(
     keyed: Keyed,
 ) -> None:
     http, _ = keyed

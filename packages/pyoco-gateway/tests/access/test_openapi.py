@@ -1,4 +1,4 @@
-"""What the API description says of keys, scopes and limits."""
+"""Keys, scopes and rate limits in the API description."""
 
 from typing import Any
 
@@ -7,11 +7,12 @@ import pytest
 
 from key_admin import KEYED, Keyed, knows
 from pyoco_gateway.access.caller import KeyScope
-from pyoco_gateway.access.route_access import NoScope, decisions
 from pyoco_gateway.app import create_app
+from pyoco_gateway.http.route_table import Access
 from pyoco_gateway.settings import gateway_settings
+from served_routes import requirements
 
-DECIDED = decisions(open_description=False)
+REQUIRED = requirements()
 
 
 def description(**environ: str) -> dict[str, Any]:
@@ -19,7 +20,7 @@ def description(**environ: str) -> dict[str, Any]:
     while not hasattr(app, "openapi"):
         app = app._app
     first: dict[str, Any] = app.openapi()
-    assert app.openapi() == first, "a description that grows each time it is read"
+    assert app.openapi() == first, "the description grows each time it is read"
     return first
 
 
@@ -31,7 +32,7 @@ def operations(described: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]
     ]
 
 
-def test_each_operation_names_the_scope_it_needs_and_all_that_the_gate_answers() -> None:
+def test_each_operation_names_its_scope_and_the_answers_of_the_access_middleware() -> None:
     described = description(**KEYED, PYOCO_HTTP_API_KEY_HEADER="X-Team-Key")
 
     assert described["components"]["securitySchemes"] == {
@@ -39,18 +40,18 @@ def test_each_operation_names_the_scope_it_needs_and_all_that_the_gate_answers()
         "Bearer": {"type": "http", "scheme": "bearer"},
     }
     for method, path, operation in operations(described):
-        need = DECIDED[method, path]
-        if need is NoScope.OPEN:
+        required = REQUIRED[method, path]
+        if required is Access.PUBLIC:
             assert "security" not in operation
             continue
-        assert isinstance(need, KeyScope)
-        assert operation["security"] == [{"ApiKey": [need.value]}, {"Bearer": [need.value]}]
+        assert isinstance(required, KeyScope)
+        assert operation["security"] == [{"ApiKey": [required.value]}, {"Bearer": [required.value]}]
         assert {"401", "403", "429", "503"} <= operation["responses"].keys(), path
         assert "WWW-Authenticate" in operation["responses"]["401"]["headers"]
         assert "Retry-After" in operation["responses"]["429"]["headers"]
 
 
-def test_every_failure_is_described_as_json_also_where_the_answer_is_not() -> None:
+def test_every_failure_is_described_as_json_even_if_the_success_is_not() -> None:
     for environ in ({}, KEYED):
         for _, path, operation in operations(description(**environ)):
             for status, answer in operation["responses"].items():
@@ -58,7 +59,7 @@ def test_every_failure_is_described_as_json_also_where_the_answer_is_not() -> No
                     assert answer["content"].keys() == {"application/json"}, (path, status)
 
 
-def test_without_keys_none_are_spoken_of_and_a_limit_only_where_there_is_one() -> None:
+def test_without_authentication_no_keys_are_described_and_429_only_with_a_rate_limit() -> None:
     plain = description()
     assert not plain["components"]["securitySchemes"]
     for _, path, operation in operations(plain):
@@ -71,13 +72,13 @@ def test_without_keys_none_are_spoken_of_and_a_limit_only_where_there_is_one() -
 
 
 @pytest.mark.parametrize("name", ["Authorization", "authorization"])
-def test_keys_in_authorization_alone_are_one_way_and_not_two(name: str) -> None:
+def test_keys_in_the_authorization_header_are_one_scheme_and_not_two(name: str) -> None:
     described = description(**KEYED, PYOCO_HTTP_API_KEY_HEADER=name)
 
     assert described["components"]["securitySchemes"].keys() == {"Bearer"}
 
 
-async def test_the_description_itself_needs_any_key(
+async def test_the_description_itself_requires_any_key(
     keyed: Keyed,
 ) -> None:
     http, desk = keyed

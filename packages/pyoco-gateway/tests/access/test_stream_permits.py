@@ -12,7 +12,9 @@ from pyoco_gateway.access.caller import ANONYMOUS, UNRESTRICTED, Caller, set_cal
 from pyoco_gateway.access.key_cache import KeyCache, OnKeyChanged
 from pyoco_gateway.access.key_check import caller_with
 from pyoco_gateway.access.keys import ApiKeyRecord, Pepper, issue_key
-from pyoco_gateway.access.stream_permits import STATE_KEY, StreamPermits, stream_permit_of
+from pyoco_gateway.access.services import AccessServices
+from pyoco_gateway.access.stream_permits import StreamPermits, stream_permit_of
+from pyoco_gateway.http.provided import lifespan_state
 from pyoco_gateway.streams import event_stream
 from pyoco_gateway.streams.event_stream import EventStream
 from pyoco_gateway.streams.wakeup import Wakeup
@@ -55,8 +57,8 @@ def permits_of(cache: FakeKeyCache, clock: Clock) -> StreamPermits:
     return StreamPermits(cast(KeyCache, cache), clock=clock)
 
 
-def scope_of(caller: Caller, permits: StreamPermits | None) -> dict[str, Any]:
-    scope: dict[str, Any] = {"state": {} if permits is None else {STATE_KEY: permits}}
+def scope_of(caller: Caller, permits: StreamPermits) -> dict[str, Any]:
+    scope: dict[str, Any] = {"state": lifespan_state([AccessServices(stream_permits=permits)])}
     set_caller(scope, caller)
     return scope
 
@@ -65,7 +67,7 @@ def test_a_permit_ends_once_when_its_key_expires() -> None:
     cache, clock = FakeKeyCache(), Clock()
     permits = permits_of(cache, clock)
     caller, ends = cache.issue(expires_at=NOW + 10), []
-    with stream_permit_of(scope_of(caller, permits), lambda: ends.append("ended")) as permit:
+    with stream_permit_of(permits, caller, lambda: ends.append("ended")) as permit:
         for _ in range(2):
             permits.check(caller.key_id or "")
         assert (permit.has_ended, ends) == (False, [])
@@ -82,7 +84,7 @@ def test_a_permit_under_a_deleted_key_has_ended_from_the_start() -> None:
     caller = cache.issue()
     cache.records.clear()
 
-    with stream_permit_of(scope_of(caller, permits), lambda: None) as permit:
+    with stream_permit_of(permits, caller, lambda: None) as permit:
         assert permit.has_ended
 
 
@@ -90,7 +92,7 @@ def test_while_the_key_cache_is_rebuilt_permits_are_unknown_but_do_not_end() -> 
     cache, clock = FakeKeyCache(), Clock()
     permits = permits_of(cache, clock)
     caller = cache.issue()
-    with stream_permit_of(scope_of(caller, permits), lambda: None) as permit:
+    with stream_permit_of(permits, caller, lambda: None) as permit:
         known, cache.records, cache.is_ready = cache.records, {}, False
         permits.check(caller.key_id or "")
         assert not permit.has_ended
@@ -102,7 +104,7 @@ def test_while_the_key_cache_is_rebuilt_permits_are_unknown_but_do_not_end() -> 
 
 
 def test_without_authentication_permits_do_not_end() -> None:
-    with stream_permit_of(scope_of(UNRESTRICTED, None), lambda: None) as permit:
+    with stream_permit_of(None, UNRESTRICTED, lambda: None) as permit:
         assert permit.is_known
         assert not permit.has_ended
 

@@ -1,4 +1,4 @@
-"""The page at `/`, `/health`, and the description of the API."""
+"""The page at `/`, `/health`, and the API description."""
 
 import re
 from typing import Any
@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from pyoco_gateway import __version__
-from pyoco_gateway.middleware import ANY_ROUTE
+from pyoco_gateway.app import MIDDLEWARE_STATUSES
 from pyoco_testkit.nats_server import NatsServer
 
 
@@ -27,7 +27,7 @@ async def test_health_says_that_this_process_serves(gateway: httpx.AsyncClient) 
         ("en", "ja", "en"),
     ],
 )
-async def test_the_page_speaks_as_it_is_set_or_as_the_browser_asks(
+async def test_the_page_has_the_language_of_the_setting_or_of_the_browser(
     nats_server: NatsServer, start_gateway: Any, setting: str, accepted: str, shown: str
 ) -> None:
     async with start_gateway(nats_server.url, PYOCO_DASHBOARD_LANG=setting) as gateway:
@@ -37,10 +37,10 @@ async def test_the_page_speaks_as_it_is_set_or_as_the_browser_asks(
     assert bool(re.search("[ぁ-んァ-ン]", page)) == (shown == "ja")
 
 
-async def test_the_page_needs_nothing_but_itself(
+async def test_the_page_loads_nothing_and_shows_no_text_of_the_request(
     start_gateway: Any, nats_server: NatsServer
 ) -> None:
-    """Nor does it show what the caller says: its commands end up in somebody's shell."""
+    """Users paste its commands into a shell."""
     async with start_gateway(nats_server.url, PYOCO_ALLOWED_HOSTS="named.example") as gateway:
         answer = await gateway.get("/", headers={"Host": "named.example"})
 
@@ -49,7 +49,7 @@ async def test_the_page_needs_nothing_but_itself(
     assert "named.example" not in answer.text
 
 
-async def test_every_link_of_the_page_leads_somewhere(gateway: httpx.AsyncClient) -> None:
+async def test_every_link_of_the_page_answers_200(gateway: httpx.AsyncClient) -> None:
     english, japanese = [
         re.findall('href="([^"]+)"', (await gateway.get("/", headers=asked)).text)
         for asked in ({"Accept-Language": "en"}, {"Accept-Language": "ja"})
@@ -91,10 +91,10 @@ async def test_the_api_description_has_bodies_for_success_and_failure(
     assert set(body["properties"]) == {"flow_name", "params", "tag", "tags"}
     assert {"200", "409", "413", "415", "422", "503"} <= set(post["responses"])
     assert {"200", "404", "422", "503"} <= set(paths["/runs/{run_id}"]["get"]["responses"])
-    # Whatever the route, it may be answered so before it is asked.
+    # Middleware may answer a request for any route.
     for operations in paths.values():
         for operation in operations.values():
-            assert set(map(str, ANY_ROUTE)) <= set(operation["responses"])
+            assert set(map(str, MIDDLEWARE_STATUSES)) <= set(operation["responses"])
     for status, response in post["responses"].items():
         name = "RunAccepted" if status == "200" else "Problem"
         schema = response["content"]["application/json"]["schema"]
@@ -103,5 +103,5 @@ async def test_the_api_description_has_bodies_for_success_and_failure(
     assert {"detail", "err_id", "msg_id", "message", "hint", "request_id"} <= set(problem)
     references = set(re.findall(r"#/components/schemas/(\w+)", str(description)))
     assert references <= set(description["components"]["schemas"])
-    # A reference of a schema to a part of its own leads nowhere in the whole document.
+    # References inside a single schema do not resolve in the whole document.
     assert "#/$defs/" not in str(description)

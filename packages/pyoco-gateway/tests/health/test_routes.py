@@ -1,4 +1,4 @@
-"""`GET /health?verbose=1`: everything an operator asks first, with or without a broker."""
+"""`GET /health?verbose=1`: the state of the gateway, with and without a broker."""
 
 import platform
 from typing import Any
@@ -22,7 +22,7 @@ async def report(gateway: httpx.AsyncClient) -> dict[str, Any]:
     return body
 
 
-async def test_everything_is_as_it_should_be(gateway: httpx.AsyncClient, store: Any) -> None:
+async def test_a_healthy_gateway_reports_all_parts(gateway: httpx.AsyncClient, store: Any) -> None:
     run = snapshot(status="COMPLETED")
     await store.js.publish(Names().run(run.run_id), run.to_bytes())
 
@@ -48,7 +48,9 @@ async def test_everything_is_as_it_should_be(gateway: httpx.AsyncClient, store: 
     assert found["versions"]["gateway"] == __version__
 
 
-async def test_what_differs_or_is_missing_is_named(gateway: httpx.AsyncClient, store: Any) -> None:
+async def test_missing_streams_and_different_settings_are_named(
+    gateway: httpx.AsyncClient, store: Any
+) -> None:
     await store.js.delete_stream("PYOCO_DLQ")
     config = (await store.js.stream_info("PYOCO_WORK")).config
     await store.js.update_stream(config.evolve(max_msgs=1000))
@@ -82,7 +84,7 @@ async def test_what_differs_or_is_missing_is_named(gateway: httpx.AsyncClient, s
     ]
 
 
-async def test_without_a_broker_the_report_comes_at_once_and_says_so(start_gateway: Any) -> None:
+async def test_without_a_broker_the_report_is_immediate_and_says_so(start_gateway: Any) -> None:
     url = f"nats://user:secret@127.0.0.1:{free_port()}"
     async with start_gateway(url, wait=False) as gateway:
         answer = await gateway.get("/health?verbose=true", timeout=1)
@@ -99,7 +101,7 @@ async def test_without_a_broker_the_report_comes_at_once_and_says_so(start_gatew
     assert plain.json() == {"status": "ok", "version": __version__}
 
 
-async def test_a_frozen_broker_does_not_hold_the_report_up(
+async def test_a_frozen_broker_does_not_block_the_report(
     gateway: httpx.AsyncClient, nats_server: NatsServer
 ) -> None:
     nats_server.pause()
@@ -109,7 +111,7 @@ async def test_a_frozen_broker_does_not_hold_the_report_up(
     assert found["streams"] is None
 
 
-async def test_verbose_is_yes_or_no(gateway: httpx.AsyncClient) -> None:
+async def test_verbose_accepts_only_booleans(gateway: httpx.AsyncClient) -> None:
     for value in ("maybe", "2", ""):
         answer = await gateway.get(f"/health?verbose={value}")
         assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0002")

@@ -1,4 +1,4 @@
-"""Bodies too large for any route: refused before they are read, whatever they claim."""
+"""Bodies above the limit are refused, whatever length they declare."""
 
 import json
 import logging
@@ -15,7 +15,7 @@ from pyoco_testkit.eventually import eventually
 from pyoco_testkit.nats_server import NatsServer
 
 MEBIBYTE = 1024 * 1024
-PATIENCE = 10
+TIMEOUT_SEC = 10
 JSON = "application/json"
 
 
@@ -25,7 +25,7 @@ async def connect(gateway: httpx.AsyncClient) -> SocketStream:
 
 async def read_answer(stream: SocketStream) -> tuple[int, dict[str, Any]]:
     received = b""
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT_SEC):
         try:
             while True:
                 received += await stream.receive()
@@ -38,7 +38,7 @@ async def read_answer(stream: SocketStream) -> tuple[int, dict[str, Any]]:
 async def test_a_length_of_100_megabytes_is_refused_before_anything_is_sent(
     gateway: httpx.AsyncClient,
 ) -> None:
-    """A caller that asks first is spared the sending."""
+    """A client that sends `Expect: 100-continue` need not send the body."""
     async with await connect(gateway) as stream:
         await stream.send(
             b"POST /runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -51,7 +51,7 @@ async def test_a_length_of_100_megabytes_is_refused_before_anything_is_sent(
 
 
 async def test_a_body_without_end_is_not_read_to_its_end(gateway: httpx.AsyncClient) -> None:
-    """A chunked body names no length; it is counted as it comes."""
+    """A chunked body declares no length, so its bytes are counted."""
     chunk = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
     sent = 0
     async with await connect(gateway) as stream:
@@ -59,7 +59,7 @@ async def test_a_body_without_end_is_not_read_to_its_end(gateway: httpx.AsyncCli
             b"POST /runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             b"Transfer-Encoding: chunked\r\n\r\n"
         )
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT_SEC):
             try:
                 while sent < 300 * MEBIBYTE:
                     await stream.send(chunk)
@@ -85,10 +85,10 @@ async def test_a_chunked_body_above_the_limit_is_answered(gateway: httpx.AsyncCl
 
 
 @pytest.mark.parametrize("path", ["/runs", "/runs/yaml", "/runs/yaml/validate"])
-async def test_who_sends_all_of_a_large_body_sees_the_answer(
+async def test_a_client_that_sends_all_of_a_large_body_sees_the_answer(
     gateway: httpx.AsyncClient, path: str
 ) -> None:
-    """A connection closed over unread bytes is reset, and the answer with it."""
+    """Closing a connection with unread bytes resets it, and the answer is lost."""
     for _ in range(5):
         answer = await gateway.post(
             path,
@@ -99,10 +99,10 @@ async def test_who_sends_all_of_a_large_body_sees_the_answer(
         assert answer.status_code == 413
 
 
-async def test_a_length_that_lies_does_not_reach_a_route(
+async def test_bytes_beyond_the_declared_length_do_not_reach_a_route(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
-    """More than was claimed is no part of the body; it must not become a run either."""
+    """The excess is no part of the body, and must not become a run."""
     body = b'{"flow_name": "f"}'
     async with await connect(gateway) as stream:
         await stream.send(
@@ -115,7 +115,7 @@ async def test_a_length_that_lies_does_not_reach_a_route(
     assert await store.runs() == {}
 
 
-async def test_a_caller_that_leaves_in_the_middle_is_no_crash(
+async def test_a_client_that_disconnects_during_its_body_is_not_an_error(
     gateway: httpx.AsyncClient, store: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -125,15 +125,15 @@ async def test_a_caller_that_leaves_in_the_middle_is_no_crash(
             b'Content-Length: 100\r\n\r\n{"flow_name"'
         )
 
-    await eventually(lambda: "caller went away" in caplog.text, True)
+    await eventually(lambda: "client disconnected" in caplog.text, True)
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
     assert await store.runs() == {}
 
 
-async def test_the_limit_follows_that_of_the_params(
+async def test_the_limit_follows_the_limit_of_the_params(
     nats_server: NatsServer, start_gateway: Any
 ) -> None:
-    """Japanese text may be spelled with twice its bytes, and is still as large as it is."""
+    """JSON escapes double the bytes of Japanese text, which does not count against its limit."""
     params = {"text": "あ" * 1000}
     async with AsyncExitStack() as stack:
         gateway = await stack.enter_async_context(

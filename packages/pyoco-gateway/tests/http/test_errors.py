@@ -1,4 +1,4 @@
-"""Every failure has a body with its ids, and every answer the id of its request."""
+"""Every failure has a body with its ids, and every answer has a request id."""
 
 import logging
 import re
@@ -47,7 +47,7 @@ def app_that_fails() -> ASGIApp:
         ("GET", "/docs", 404, "ERR-PYOCO-0110"),
     ],
 )
-async def test_what_is_not_there_is_a_problem_with_ids(
+async def test_an_unknown_path_or_method_is_answered_with_ids(
     gateway: httpx.AsyncClient, method: str, path: str, status: int, err_id: str
 ) -> None:
     answer = await gateway.request(method, path, headers={"Accept-Language": "ja"})
@@ -60,7 +60,7 @@ async def test_what_is_not_there_is_a_problem_with_ids(
         assert answer.headers["Allow"]
 
 
-async def test_a_crash_shows_its_id_and_no_more(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_crash_shows_only_its_id(caplog: pytest.LogCaptureFixture) -> None:
     answer = await ask(app_that_fails(), "/crash")
 
     problem = answer.json()
@@ -74,7 +74,7 @@ async def test_a_crash_shows_its_id_and_no_more(caplog: pytest.LogCaptureFixture
     assert isinstance(record.exc_info[1], RuntimeError)
 
 
-async def test_a_crash_outside_of_the_routes_is_answered_too() -> None:
+async def test_a_crash_in_a_middleware_is_answered_too() -> None:
     async def crash(scope: Scope, receive: Receive, send: Send) -> None:
         raise RuntimeError(SECRET)
 
@@ -83,13 +83,13 @@ async def test_a_crash_outside_of_the_routes_is_answered_too() -> None:
     assert (answer.status_code, answer.json()["err_id"]) == (500, "ERR-PYOCO-0106")
 
 
-async def test_a_broker_that_says_no_is_one_that_cannot_be_used() -> None:
+async def test_a_refusal_of_the_broker_answers_503() -> None:
     answer = await ask(app_that_fails(), "/refused")
 
     assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0003")
 
 
-async def test_a_decent_request_id_of_the_caller_is_kept(gateway: httpx.AsyncClient) -> None:
+async def test_a_valid_request_id_of_the_caller_is_kept(gateway: httpx.AsyncClient) -> None:
     answer = await gateway.get("/health", headers={"X-Request-Id": "trace-1.a_B"})
 
     assert answer.headers["X-Request-Id"] == "trace-1.a_B"

@@ -1,4 +1,4 @@
-"""Who may read the description of the API."""
+"""Access to the API description."""
 
 from typing import Any
 
@@ -19,13 +19,13 @@ from pyoco_testkit.nats_server import NatsServer
         ("off", True, "off"),
     ],
 )
-def test_the_description_follows_the_setting_and_the_keys(
+def test_access_to_the_description_follows_the_setting_and_authentication(
     mode: DocsMode, auth_on: bool, access: DocsAccess
 ) -> None:
     assert docs_access(mode, auth_on=auth_on) == access
 
 
-async def test_a_description_that_is_off_is_not_there(
+async def test_a_description_that_is_off_answers_404(
     start_gateway: Any, nats_server: NatsServer
 ) -> None:
     async with start_gateway(nats_server.url, PYOCO_HTTP_DOCS="off") as gateway:
@@ -37,5 +37,5 @@ async def test_a_description_that_is_off_is_not_there(
 
 
 @pytest.mark.parametrize("path", ["/docs", "/redoc", "/docs/oauth2-redirect"])
-async def test_no_page_loads_scripts_from_elsewhere(gateway: Any, path: str) -> None:
+async def test_the_documentation_pages_of_the_framework_are_off(gateway: Any, path: str) -> None:
     assert (await gateway.get(path)).status_code == 404

@@ -85,7 +85,7 @@ async def test_the_response_to_a_crash_has_the_security_headers(
     async def crash(*_: Any) -> None:
         raise ZeroDivisionError("a bug, with a secret")
 
-    monkeypatch.setattr("pyoco_gateway.runs.routes._read", crash)
+    monkeypatch.setattr("pyoco_gateway.runs.read.ReadRun.__call__", crash)
 
     answer = await gateway.get("/runs/00000000-0000-4000-8000-000000000000")
 

@@ -6,7 +6,7 @@ import httpx
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_gateway.http.body_limit import FileLimit
+from pyoco_gateway.http.body_rules import FileLimit
 from pyoco_gateway.http.uploads import read_form
 from pyoco_protocol.problems import PyocoError, WorkflowTooLargeError
 

@@ -1,4 +1,4 @@
-"""`GET /metrics`: what Prometheus reads."""
+"""`GET /metrics`, for Prometheus."""
 
 import json
 import time
@@ -74,7 +74,7 @@ async def test_the_three_published_families_have_their_exact_names(
     assert "_created" not in text
 
 
-async def test_a_gateway_that_has_just_begun_has_a_page(gateway: httpx.AsyncClient) -> None:
+async def test_a_gateway_that_has_just_started_has_all_metrics(gateway: httpx.AsyncClient) -> None:
     samples = await scrape(gateway)
     assert set(named(samples, "pyoco_runs_total").values()) == {0}
     assert named(samples, "pyoco_workers_alive_total") == {"": 0}
@@ -106,9 +106,7 @@ async def test_queues_and_runs_are_counted_by_tag(gateway: httpx.AsyncClient) ->
     assert samples[submitted] == 2
 
 
-async def test_unreadable_records_are_counted_and_harm_nothing(
-    gateway: httpx.AsyncClient, store: Any
-) -> None:
+async def test_unreadable_records_are_counted(gateway: httpx.AsyncClient, store: Any) -> None:
     await store.js.publish("$KV.pyoco_runs.bad", b"no json")
     await store.js.publish("$KV.pyoco_workers.bad", b"no json")
 
@@ -142,7 +140,7 @@ async def test_requests_are_timed_by_route_and_never_by_path(gateway: httpx.Asyn
     assert not [route for _, route, _ in timed if run_id in route or "such" in route]
 
 
-async def test_without_its_broker_the_page_says_so_and_leaves_out_what_it_cannot_know(
+async def test_without_its_broker_the_page_says_so_and_leaves_out_the_metrics_of_the_broker(
     nats_server: NatsServer, start_gateway: Any
 ) -> None:
     async with start_gateway(nats_server.url) as gateway:
@@ -158,7 +156,7 @@ async def test_without_its_broker_the_page_says_so_and_leaves_out_what_it_cannot
         async def families() -> set[str]:
             return {name for name, _ in await scrape(gateway)}
 
-        # Known again when all that may have gone untold meanwhile is taken in.
+        # Shown again when the gateway has read all changes made during the outage.
         await eventually(families, lambda found: "pyoco_runs_total" in found)
     of_the_broker = {
         "pyoco_runs_total",
@@ -169,14 +167,14 @@ async def test_without_its_broker_the_page_says_so_and_leaves_out_what_it_cannot
     assert "pyoco_http_request_duration_seconds_count" in names
 
 
-async def test_a_gateway_that_never_had_a_broker_has_a_page(start_gateway: Any) -> None:
+async def test_a_gateway_that_never_had_a_broker_has_metrics(start_gateway: Any) -> None:
     async with start_gateway("nats://127.0.0.1:1", wait=False) as gateway:
         samples = await scrape(gateway)
     assert named(samples, "pyoco_broker_connected") == {"": 0}
     assert named(samples, "pyoco_runs_total") == {}
 
 
-async def test_two_gateways_in_one_process_count_for_themselves(
+async def test_two_gateways_in_one_process_count_separately(
     nats_server: NatsServer, start_gateway: Any
 ) -> None:
     async with (
@@ -190,7 +188,7 @@ async def test_two_gateways_in_one_process_count_for_themselves(
     assert ("route", "/") not in in_second
 
 
-async def test_a_scrape_asks_nothing_for_each_run(gateway: httpx.AsyncClient, store: Any) -> None:
+async def test_a_scrape_makes_no_request_per_run(gateway: httpx.AsyncClient, store: Any) -> None:
     for _ in range(300):
         await put_run(store, status="COMPLETED")
 

@@ -10,7 +10,7 @@ import anyio
 import httpx
 import pytest
 
-from pyoco_gateway.runs.watch import setup as watching_module
+from pyoco_gateway import services
 from pyoco_gateway.runs.watch.hub import RunHub
 from pyoco_gateway.streams import event_stream
 from pyoco_protocol.ids import new_run_id
@@ -31,7 +31,7 @@ def hubs(monkeypatch: pytest.MonkeyPatch) -> list[RunHub]:
         made.append(RunHub(*arguments))
         return made[-1]
 
-    monkeypatch.setattr(watching_module, "RunHub", make)
+    monkeypatch.setattr(services, "RunHub", make)
     return made
 
 

@@ -43,11 +43,6 @@ UNRESTRICTED: Final = Caller(tenant_id=None, key_id=None, scopes=frozenset(KeySc
 ANONYMOUS: Final = Caller(tenant_id="", key_id=None, scopes=frozenset())
 
 
-def is_anonymous(scope: Mapping[str, Any]) -> bool:
-    """Return whether the caller of the request is unauthenticated."""
-    return scope.get(_SCOPE_KEY) is ANONYMOUS
-
-
 def set_caller(scope: MutableMapping[str, Any], caller: Caller) -> None:
     """Store the caller in the ASGI `scope` of its request."""
     scope[_SCOPE_KEY] = caller

@@ -1,4 +1,4 @@
-"""Stands before all routes: who is it, may they do this, and do they come too often."""
+"""Authenticates each request, checks its scope, and limits rates, before any route."""
 
 import logging
 import math
@@ -9,19 +9,20 @@ import anyio
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pyoco_gateway.access.caller import ANONYMOUS, UNRESTRICTED, Caller, KeyScope, set_caller
-from pyoco_gateway.access.key_check import KeyCheck
 from pyoco_gateway.access.key_header import key_in
 from pyoco_gateway.access.keys import PresentedKey
 from pyoco_gateway.access.refusal_counter import Refusal, RefusalCounter
-from pyoco_gateway.access.route_access import NoScope, RouteAccess
+from pyoco_gateway.access.services import AccessServices
 from pyoco_gateway.http.client_address import client_address_of
-from pyoco_gateway.http.errors import answer_problem
+from pyoco_gateway.http.errors import answer_problem, leave_refusals_unlogged
+from pyoco_gateway.http.provided import provided
 from pyoco_gateway.http.rate_limiter import (
     UNAUTHENTICATED_BURST,
     UNAUTHENTICATED_DELAY_SEC,
     UNAUTHENTICATED_PER_SEC,
     RateLimiter,
 )
+from pyoco_gateway.http.route_table import Access, match_of
 from pyoco_protocol.problems import (
     ApiKeyInvalidError,
     ApiKeyMissingError,
@@ -34,25 +35,22 @@ from pyoco_protocol.settings import HttpAuthSettings, RateSettings
 
 _log = logging.getLogger(__name__)
 
-# Where the gate finds what recognises keys.
-STATE_KEY: Final = "key_check"
 _CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="pyoco"'}
 _MINUTE: Final = 60.0
-# One address may be many callers, each with a key id of its own.
+# One address may be shared by several callers, each with its own key.
 _FAILURES_PER_PEER: Final = 5
-# What happens thousands of times a second is told this often, for each caller.
-_TELL_SEC: Final = 60.0
-# Each refusal is a line of the log, and who need not show a key could write it full.
+# Warnings about a caller that is held off are logged this often, however many requests it sends.
+_WARN_SEC: Final = 60.0
+# Each refusal is a log line, and callers without a key must not be able to fill the log.
 _LINES_PER_SEC: Final = 1.0
 _LINES_AT_ONCE: Final = 60
 
-
-# The others are told once in a while, by the gate.
+# The middleware logs the other refusals itself, at most once per `_WARN_SEC` and caller.
 _LOGGED: Final = frozenset({Refusal.KEY_MISSING, Refusal.KEY_INVALID, Refusal.SCOPE_MISSING})
 
 
 class _RefusedError(Exception):
-    """The request goes no further."""
+    """The request is refused; carries the answer."""
 
     def __init__(
         self, reason: Refusal, error: PyocoError, headers: Mapping[str, str] | None = None
@@ -64,10 +62,10 @@ class _RefusedError(Exception):
 
 
 class AccessMiddleware:
-    """Notes on each request who sent it, and answers those that may not pass.
+    """Notes the caller of each request in its ASGI scope, and answers requests it refuses.
 
-    All that is done here takes microseconds and reads nothing but headers: neither a body that
-    is still to come nor the broker, which is looked at before (`KeyCache`).
+    It reads headers only: neither the body, which may not have arrived, nor the broker, from
+    which `KeyCache` has read the keys before. So it takes microseconds.
     """
 
     def __init__(
@@ -76,14 +74,12 @@ class AccessMiddleware:
         *,
         auth: HttpAuthSettings,
         rates: RateSettings,
-        access: RouteAccess,
         refusals: RefusalCounter,
     ) -> None:
         self._app = app
-        self._asks_for_keys = auth.http_auth_mode == "api_key"
+        self._needs_key = auth.http_auth_mode == "api_key"
         self._header = auth.http_api_key_header
         self._header_bytes = auth.http_api_key_header.lower().encode()
-        self._access = access
         self._refusals = refusals
         self._per_peer = _rates(rates.rate_per_peer, rates.rate_per_peer_burst)
         self._per_key = _rates(rates.rate_per_key, rates.rate_per_key_burst)
@@ -92,19 +88,14 @@ class AccessMiddleware:
         self._failures_of_peer = _rates(
             _FAILURES_PER_PEER * failures / _MINUTE, math.ceil(_FAILURES_PER_PEER * failures)
         )
-        self._tellings = RateLimiter(1 / _TELL_SEC, 1)
+        self._warnings = RateLimiter(1 / _WARN_SEC, 1)
         self._strangers = RateLimiter(UNAUTHENTICATED_PER_SEC, UNAUTHENTICATED_BURST)
         self._lines = RateLimiter(_LINES_PER_SEC, _LINES_AT_ONCE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on if it may pass."""
-        if scope["type"] != "http":
-            # There is nothing but HTTP here; what else could come would pass unseen.
-            if scope["type"] == "lifespan":
-                await self._app(scope, receive, send)
-            return
+        """Pass the request on, or refuse it."""
         try:
-            caller = self._let_in(scope)
+            caller = self._admit(scope)
         except _RefusedError as refused:
             self._refusals.note(refused.reason)
             if refused.reason is Refusal.BACK_OFF or (
@@ -120,37 +111,40 @@ class AccessMiddleware:
             )
             return
         set_caller(scope, caller)
-        if caller is ANONYMOUS and self._strangers.wait_for(client_address_of(scope)):
-            await anyio.sleep(UNAUTHENTICATED_DELAY_SEC)
+        if caller is ANONYMOUS:
+            # Callers without a key on public routes must not be able to fill the log.
+            leave_refusals_unlogged(scope)
+            if self._strangers.wait_for(client_address_of(scope)):
+                await anyio.sleep(UNAUTHENTICATED_DELAY_SEC)
         await self._app(scope, receive, send)
 
-    def _let_in(self, scope: Scope) -> Caller:
+    def _admit(self, scope: Scope) -> Caller:
         if self._per_peer is not None:
             peer = client_address_of(scope)
             if wait := self._per_peer.wait_for(peer):
                 raise self._too_many(Refusal.PEER_RATE, wait, peer=peer)
-        if not self._asks_for_keys:
+        if not self._needs_key:
             return UNRESTRICTED
-        need = self._access.need(scope["method"], scope["path"])
-        if need is NoScope.OPEN:
-            return self._at_open_door(scope)
-        caller = self._recognised(scope)
+        requires = match_of(scope).requires
+        if requires is Access.PUBLIC:
+            return self._authenticated_or_anonymous(scope)
+        caller = self._authenticated(scope)
         if self._per_key is not None and (wait := self._per_key.wait_for(caller.key_id)):
             raise self._too_many(Refusal.KEY_RATE, wait, key_id=caller.key_id)
-        if isinstance(need, KeyScope) and not caller.may(need):
-            raise _RefusedError(Refusal.SCOPE_MISSING, ScopeMissingError(need))
+        if requires is not Access.ANY_KEY and not caller.may(KeyScope(requires)):
+            raise _RefusedError(Refusal.SCOPE_MISSING, ScopeMissingError(requires))
         return caller
 
-    def _at_open_door(self, scope: Scope) -> Caller:
-        """Return who it is, if that can be told: whoever watches our health gets an answer."""
+    def _authenticated_or_anonymous(self, scope: Scope) -> Caller:
+        """Return the caller, ANONYMOUS without a valid key: health checks get an answer."""
         if key_in(scope["headers"], self._header_bytes) is None:
             return ANONYMOUS
         try:
-            return self._recognised(scope)
+            return self._authenticated(scope)
         except _RefusedError:
             return ANONYMOUS
 
-    def _recognised(self, scope: Scope) -> Caller:
+    def _authenticated(self, scope: Scope) -> Caller:
         text = key_in(scope["headers"], self._header_bytes)
         if text is None:
             error = ApiKeyMissingError(self._header)
@@ -158,22 +152,24 @@ class AccessMiddleware:
         presented = PresentedKey.parse(text)
         if presented is None:
             raise self._wrong_key(scope, None)
-        check: KeyCheck = scope["state"][STATE_KEY]
+        check = provided(scope, AccessServices).key_check
+        if check is None:
+            raise RuntimeError("keys are required, but nothing checks them")
         try:
             return check(presented)
         except ApiKeyInvalidError:
             raise self._wrong_key(scope, presented.key_id) from None
         except BrokerUnavailableError as error:
-            if not self._tellings.wait_for(Refusal.KEYS_UNKNOWN):
-                _log.warning("callers are turned away: the API keys cannot be read")
+            if not self._warnings.wait_for(Refusal.KEYS_UNKNOWN):
+                _log.warning("requests are refused: the API keys cannot be read")
             raise _RefusedError(Refusal.KEYS_UNKNOWN, error) from None
 
     def _wrong_key(self, scope: Scope, key_id: str | None) -> _RefusedError:
-        """Return the answer to a wrong key: that it is wrong, or that there were too many.
+        """Return the refusal of a wrong key: 403, or 429 after too many of them.
 
-        Only those who fail are held off. A key that is good is let in before anybody asks how many
-        were wrong: else whoever shares an address with others, and knows the id of their key,
-        could lock them out. Guessing gains nothing by it, there being 2^256 secrets.
+        Failed attempts never delay a valid key. Otherwise a caller could lock out others that
+        share its address, by their key id. Guessing does not become feasible: there are 2^256
+        secrets.
         """
         peer = client_address_of(scope)
         if self._failures is not None and self._failures_of_peer is not None:
@@ -182,9 +178,9 @@ class AccessMiddleware:
                 return self._too_many(Refusal.BACK_OFF, wait, peer=peer)
         return _RefusedError(Refusal.KEY_INVALID, ApiKeyInvalidError())
 
-    def _too_many(self, reason: Refusal, wait: float, **who: Any) -> _RefusedError:
-        if not self._tellings.wait_for((reason, *who.values())):
-            _log.warning("caller is held off", extra={"reason": reason.value, **who})
+    def _too_many(self, reason: Refusal, wait: float, **caller: Any) -> _RefusedError:
+        if not self._warnings.wait_for((reason, *caller.values())):
+            _log.warning("caller exceeds its rate", extra={"reason": reason.value, **caller})
         return _RefusedError(reason, TooManyRequestsError(math.ceil(wait)))
 
 

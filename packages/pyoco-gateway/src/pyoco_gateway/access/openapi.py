@@ -1,11 +1,10 @@
-"""What the API description says of keys and limits, which stand before every route."""
+"""Adds to the API description what the access middleware requires and answers."""
 
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
-from pyoco_gateway.access.caller import KeyScope
-from pyoco_gateway.access.route_access import Decisions, Need, NoScope
+from pyoco_gateway.http.route_table import Access, Requirement, RouteRules
 from pyoco_protocol.settings import HttpAuthSettings, RateSettings
 
 _API_KEY: Final = "ApiKey"
@@ -18,27 +17,29 @@ _RETRY: Final = {"Retry-After": {"schema": {"type": "integer", "minimum": 1}}}
 def described(
     plain: Callable[[], dict[str, Any]],
     *,
-    decided: Decisions,
+    rules: RouteRules,
     auth: HttpAuthSettings,
     rates: RateSettings,
 ) -> Callable[[], dict[str, Any]]:
-    """Return what gives the description with all that the gate may answer.
+    """Return a function that gives the description of `plain` with keys and rate limits added.
 
-    It is made once, by `plain`, and that keeps what is added to it here.
+    `plain` builds the description once and returns the same object ever after, so the additions
+    are made once too.
     """
-    asks_for_keys = auth.http_auth_mode == "api_key"
+    needs_key = auth.http_auth_mode == "api_key"
 
     def openapi() -> dict[str, Any]:
         description = plain()
         components = description.setdefault("components", {})
         if "securitySchemes" in components:
             return description
-        components["securitySchemes"] = _schemes(auth) if asks_for_keys else {}
+        components["securitySchemes"] = _schemes(auth) if needs_key else {}
         for path, operations in description["paths"].items():
             for method, operation in operations.items():
-                need = decided[method.upper(), path] if asks_for_keys else NoScope.OPEN
-                _describe(operation, need, components["securitySchemes"])
-                if need is not NoScope.OPEN or rates.rate_per_peer:
+                required = rules[path].methods[method.upper()]
+                requires = required if needs_key else Access.PUBLIC
+                _describe(operation, requires, components["securitySchemes"])
+                if requires is not Access.PUBLIC or rates.rate_per_peer:
                     _add(operation, HTTPStatus.TOO_MANY_REQUESTS, _RETRY)
                 _correct(operation)
         return description
@@ -54,19 +55,19 @@ def _schemes(auth: HttpAuthSettings) -> dict[str, Any]:
     return {_API_KEY: key, **bearer}
 
 
-def _describe(operation: dict[str, Any], need: Need, schemes: Mapping[str, Any]) -> None:
-    if need is NoScope.OPEN:
+def _describe(operation: dict[str, Any], requires: Requirement, schemes: Mapping[str, Any]) -> None:
+    if requires is Access.PUBLIC:
         return
-    scopes = [need.value] if isinstance(need, KeyScope) else []
+    scopes = [] if isinstance(requires, Access) else [str(requires)]
     operation["security"] = [{name: scopes} for name in schemes]
     _add(operation, HTTPStatus.UNAUTHORIZED, _CHALLENGE)
     _add(operation, HTTPStatus.FORBIDDEN)
-    # While the keys cannot be read.
+    # The answer while the keys cannot be read.
     _add(operation, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 def _correct(operation: dict[str, Any]) -> None:
-    """Have each failure be JSON; the framework takes it for what the route answers else."""
+    """Describe each failure as JSON; the framework gives it the media type of the route."""
     for status, answer in operation["responses"].items():
         if int(status) >= HTTPStatus.BAD_REQUEST and "application/json" not in answer["content"]:
             answer["content"] = _PROBLEM

@@ -1,19 +1,18 @@
 """Ends open streams when the API key they were opened with is revoked or expires."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import anyio
 
-from pyoco_gateway.access.caller import Caller, caller_of
+from pyoco_gateway.access.caller import Caller
 from pyoco_gateway.access.key_cache import KeyCache
 from pyoco_gateway.access.key_check import caller_with
 
 # The key cache reports changed keys, but not keys that expire.
 _EXPIRY_CHECK_SEC: Final = 0.5
-STATE_KEY: Final = "stream_permits"
 
 
 class StreamPermit(Protocol):
@@ -98,12 +97,11 @@ class StreamPermits:
 
 @contextmanager
 def stream_permit_of(
-    scope: Mapping[str, Any], on_end: Callable[[], None]
+    permits: StreamPermits | None, caller: Caller, on_end: Callable[[], None]
 ) -> Iterator[StreamPermit]:
     """Yield a permit for the caller of a request; it never ends if authentication is off."""
-    permits: StreamPermits | None = scope.get("state", {}).get(STATE_KEY)
     if permits is None:
         yield _Unlimited()
         return
-    with permits.permit(caller_of(scope), on_end) as permit:
+    with permits.permit(caller, on_end) as permit:
         yield permit

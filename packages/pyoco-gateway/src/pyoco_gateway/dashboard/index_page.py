@@ -1,6 +1,7 @@
-"""The page at `/`: where to go from here."""
+"""The page at `/`, with links to the routes."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from html import escape
 from typing import Final
 
@@ -8,6 +9,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse
 
 from pyoco_gateway import __version__
+from pyoco_gateway.http.provided import Provided, provided
 from pyoco_protocol.problems import Language, language_from_accept
 
 router = APIRouter(include_in_schema=False)
@@ -16,53 +18,60 @@ _HEADERS: Final = {"Vary": "Accept-Language"}
 
 _WORDS: Final[Mapping[Language, Mapping[str, str]]] = {
     "en": {
-        "intro": "This gateway takes runs of Pyoco flows over HTTP and shows what becomes of them.",
+        "intro": "This gateway accepts runs of Pyoco flows over HTTP and shows their state.",
         "links": "Links",
         "/runs": "the runs that changed last",
-        "/runs?status=FAILED": "those that failed",
-        "/runs/counts": "how many runs there are, by status",
-        "/workers": "who works, and at what",
-        "/queues": "what waits, and who could take it",
-        "/dlq": "dead letters: jobs that could not be done",
-        "/metrics": "all of it as numbers, for Prometheus",
-        "/health?verbose=1": "how this gateway and its broker are",
+        "/runs?status=FAILED": "failed runs",
+        "/runs/counts": "the number of runs by status",
+        "/workers": "workers and their current runs",
+        "/queues": "waiting jobs and available workers by tag",
+        "/dlq": "dead letters: jobs that could not be processed",
+        "/metrics": "metrics for Prometheus",
+        "/health?verbose=1": "the health of this gateway and its broker",
         "/openapi.json": "the HTTP API, as OpenAPI",
         "submit": "Submit a run",
-        "read": "Look at it, with the run_id of the answer",
-        "logs": "Read what it prints, as it prints it",
+        "read": "Read its state, with the run_id of the answer",
+        "logs": "Follow its output",
     },
     "ja": {
-        "intro": "このゲートウェイはPyoco flowのrunをHTTPで受け付け、その経過と結果を示します。",
+        "intro": "このゲートウェイは、Pyoco flowのrunをHTTPで受け付け、その状態を表示します。",
         "links": "リンク",
-        "/runs": "最近変化したrun",
+        "/runs": "最近更新されたrun",
         "/runs?status=FAILED": "失敗したrun",
         "/runs/counts": "状態ごとのrunの件数",
-        "/workers": "workerとその状況",
-        "/queues": "待機中のジョブと、担当できるworker",
+        "/workers": "workerと実行中のrun",
+        "/queues": "タグごとの待機中のジョブと、実行できるworker",
         "/dlq": "dead letter（実行できなかったジョブ）",
         "/metrics": "Prometheus形式のメトリクス",
         "/health?verbose=1": "ゲートウェイとbrokerの状態",
         "/openapi.json": "HTTP APIの定義（OpenAPI）",
         "submit": "runを投入する",
         "read": "応答のrun_idで状態を参照する",
-        "logs": "出力を実行中から読む",
+        "logs": "実行中の出力を追跡する",
     },
 }
+
+
+@dataclass(frozen=True)
+class IndexPageServices(Provided):
+    """The language of the page; None for that of the browser."""
+
+    language: Language | None
 
 
 @router.head("/")
 @router.get("/")
 async def get_index(request: Request) -> HTMLResponse:
     """Return a page of links, in the language of the settings or of the browser."""
-    chosen: Language | None = request.state.page_language
+    chosen = provided(request.scope, IndexPageServices).language
     language = chosen or language_from_accept(request.headers.get("accept-language"))
     described: bool = request.app.openapi_url is not None
     return HTMLResponse(_page(language, _address(request), described=described), headers=_HEADERS)
 
 
 def _address(request: Request) -> str:
-    # Where the request arrived. Its Host header is the caller's to choose, and this ends up in a
-    # command that somebody may paste into a shell.
+    # The address of the socket. The caller chooses the Host header, and this address becomes part
+    # of a command that users paste into a shell.
     host, port = request.scope.get("server") or ("127.0.0.1", 8000)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -76,7 +85,7 @@ def _page(language: Language, base_url: str, *, described: bool) -> str:
         for path, what in words.items()
         if path.startswith("/") and (described or path != "/openapi.json")
     )
-    # Commands stand in `code`, which a narrow window wraps; `pre` would push the page sideways.
+    # Commands are in `code`, which wraps in a narrow window; `pre` would make the page scroll.
     return f"""<!doctype html>
 <html lang="{language}">
 <head>

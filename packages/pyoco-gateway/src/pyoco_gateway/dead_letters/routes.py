@@ -1,4 +1,4 @@
-"""Dead letters: look for them, run them again, remove them."""
+"""Routes of dead letters: list, read, redrive, remove."""
 
 import hashlib
 import re
@@ -9,11 +9,11 @@ from starlette.responses import Response
 
 from pyoco_gateway.access.caller import caller_of
 from pyoco_gateway.dead_letters.index import LetterFilter
-from pyoco_gateway.dead_letters.read import DeadLetters
-from pyoco_gateway.dead_letters.redrive import Redrive
+from pyoco_gateway.dead_letters.services import DeadLetterServices
+from pyoco_gateway.http.json_body import parse_body
 from pyoco_gateway.http.list_queries import ListRoute
 from pyoco_gateway.http.openapi import json_body, problems
-from pyoco_gateway.runs.submission_body import parse_body
+from pyoco_gateway.http.provided import provided
 from pyoco_protocol.http.dead_letters import (
     DeadLetterItem,
     DeadLetterPage,
@@ -33,11 +33,11 @@ _JSON: Final = "application/json"
 _MAX_FILTER_CHARS: Final = 256
 _CURSOR: Final = re.compile(r"([0-9a-f]{1,15})-([0-9a-f]{8})")
 
-# Read as text: what cannot be a sequence is not found, like one that is not there.
+# Read as text: a malformed sequence answers 404, like an unknown one.
 Seq = Annotated[
     str,
     Path(
-        description="The sequence of the letter in the stream.",
+        description="The sequence of the dead letter in its stream.",
         json_schema_extra={"type": "integer", "minimum": 1},
     ),
 ]
@@ -46,7 +46,7 @@ Seq = Annotated[
 @lists.get(
     "/dlq",
     responses={
-        200: {"model": DeadLetterPage, "description": "Dead letters, the newest first."},
+        200: {"model": DeadLetterPage, "description": "Dead letters, newest first."},
         **problems(422, 503),
     },
 )
@@ -58,16 +58,16 @@ async def get_dead_letters(
     run_id: Annotated[str | None, Query(max_length=_MAX_FILTER_CHARS)] = None,
     cursor: Annotated[
         str | None,
-        Query(description="The `next_cursor` of the page before."),
+        Query(description="The `next_cursor` of the previous page."),
     ] = None,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
 ) -> Response:
-    """Return dead letters, the newest first.
+    """Return dead letters, newest first.
 
-    `next_cursor` leads to the next page, and is null at the end. A page may be short, with more
-    behind it.
+    `next_cursor` leads to the next page, and is null on the last one. A page may have fewer than
+    `limit` items and still have a next page.
     """
-    letters: DeadLetters = request.state.dead_letters
+    letters = provided(request.scope, DeadLetterServices).letters
     page = await letters.page(
         LetterFilter(reason=reason, tag=tag, run_id=run_id),
         caller_of(request.scope),
@@ -85,13 +85,13 @@ async def get_dead_letters(
 @router.get(
     "/dlq/{seq}",
     responses={
-        200: {"model": NumberedDeadLetter, "description": "The letter."},
+        200: {"model": NumberedDeadLetter, "description": "The dead letter."},
         **problems(404, 503),
     },
 )
 async def get_dead_letter(request: Request, seq: Seq) -> Response:
-    """Return all of a dead letter."""
-    letters: DeadLetters = request.state.dead_letters
+    """Return a dead letter with all its fields."""
+    letters = provided(request.scope, DeadLetterServices).letters
     stored = await letters.read(seq, caller_of(request.scope))
     return _json(NumberedDeadLetter(seq=stored.seq, **stored.letter.model_dump()))
 
@@ -100,31 +100,34 @@ async def get_dead_letter(request: Request, seq: Seq) -> Response:
     "/dlq/{seq}",
     status_code=204,
     response_class=Response,
-    responses={204: {"description": "The letter is gone."}, **problems(404, 503)},
+    responses={204: {"description": "The dead letter is removed."}, **problems(404, 503)},
 )
 async def delete_dead_letter(request: Request, seq: Seq) -> Response:
-    """Remove a dead letter; its run stays as it is."""
-    letters: DeadLetters = request.state.dead_letters
+    """Remove a dead letter; its run stays unchanged."""
+    letters = provided(request.scope, DeadLetterServices).letters
     await letters.remove(seq, caller_of(request.scope))
     return Response(status_code=204)
 
 
-# Before the route for one letter: `redrive` is no sequence.
+# Before the route with a placeholder, which would take `redrive` for a sequence.
 @router.post(
     "/dlq/redrive",
     responses={
-        200: {"model": RedriveReport, "description": "What was, or would be, redriven."},
+        200: {
+            "model": RedriveReport,
+            "description": "The runs that were redriven, or with `dry_run` would be.",
+        },
         **problems(413, 415, 422, 503),
     },
     openapi_extra=json_body(RedriveRequest),
 )
 async def post_dead_letters_redrive(request: Request) -> Response:
-    """Run the letters that match a filter again, the oldest first.
+    """Redrive the dead letters that match a filter, oldest first.
 
-    The answer comes after 30 seconds at the latest; `remaining` says whether to ask again. With
+    The request ends after 30 seconds at the latest; repeat it while `remaining` is not 0. With
     `dry_run` nothing is changed.
     """
-    redrive: Redrive = request.state.redrive
+    redrive = provided(request.scope, DeadLetterServices).redrive
     body = parse_body(
         RedriveRequest, await request.body(), content_type=request.headers.get("content-type")
     )
@@ -139,11 +142,11 @@ async def post_dead_letters_redrive(request: Request) -> Response:
     },
 )
 async def post_dead_letter_redrive(request: Request, seq: Seq) -> Response:
-    """Run a failed run again, as a new run with `redriven_from`; its letter is removed.
+    """Submit a failed run again, as a new run with `redriven_from`, and remove its dead letter.
 
-    Asking twice does not run it twice.
+    Repeating the request does not submit it twice.
     """
-    redrive: Redrive = request.state.redrive
+    redrive = provided(request.scope, DeadLetterServices).redrive
     redriven, replayed = await redrive(seq, caller_of(request.scope))
     return _json(redriven, headers={"Idempotency-Replayed": "true"} if replayed else None)
 
@@ -166,10 +169,10 @@ def _cursor_at(seq: int) -> str:
 def _seq_of(cursor: str) -> int:
     match = _CURSOR.fullmatch(cursor)
     if match is None or _check_of(int(match[1], 16)) != match[2]:
-        raise ListQueryError([("cursor", "is none that was given out")])
+        raise ListQueryError([("cursor", "is not a cursor of this list")])
     return int(match[1], 16)
 
 
 def _check_of(seq: int) -> str:
-    # Tells a cursor that was changed on its way from one of ours; it guards nothing.
+    # Detects a cursor that was altered by mistake; not a protection against forgery.
     return hashlib.sha256(f"dlq:{seq}".encode()).hexdigest()[:8]

@@ -1,4 +1,4 @@
-"""Workers: who is there, and who is shown."""
+"""Routes of workers: list them, hide them from lists."""
 
 from collections.abc import Mapping
 from typing import Any, Final, Literal
@@ -8,14 +8,13 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from starlette.responses import Response
 
 from pyoco_gateway.access.caller import caller_of
-from pyoco_gateway.fleet.hide_worker import HideWorker
+from pyoco_gateway.fleet.services import FleetServices
 from pyoco_gateway.fleet.tenant_view import with_own_runs_only
-from pyoco_gateway.fleet.worker_directory import WorkerDirectory
+from pyoco_gateway.http.json_body import require_json
 from pyoco_gateway.http.json_limits import fault_in_text
 from pyoco_gateway.http.openapi import problems
+from pyoco_gateway.http.provided import provided
 from pyoco_gateway.http.shortening import shortened
-from pyoco_gateway.runs.index.run_tenants import RunTenants
-from pyoco_gateway.runs.submission_body import require_json
 from pyoco_protocol.http.workers import WorkerPatch, WorkerPatched, WorkerView
 from pyoco_protocol.problems import WorkersRequestError
 from pyoco_protocol.workers import WorkerState
@@ -27,24 +26,24 @@ _VIEWS: Final = TypeAdapter(list[WorkerView])
 
 
 class WorkersQuery(BaseModel):
-    """The query of `GET /workers`; one that is not known is a typo more often than not."""
+    """The query of `GET /workers`. Unknown parameters are refused: most are typing errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     scope: Literal["active", "all"] | None = Field(
         default=None,
-        description="`active` shows workers that take runs (`RUNNING`, `IDLE`), `all` also those "
-        "that are gone. Default: `active`, and `all` where `state` is given.",
+        description="`active` shows workers that take runs (`RUNNING`, `IDLE`), `all` also stopped "
+        "and disconnected ones. Default: `active`, and `all` where `state` is given.",
     )
     state: WorkerState | None = Field(
-        default=None, description="Only workers in this state, as it is shown."
+        default=None, description="Only workers whose `state` is this."
     )
-    include_hidden: bool = Field(default=False, description="Whether to show hidden ones too.")
-    limit: int = Field(default=100, ge=1, le=500, description="How many at most.")
+    include_hidden: bool = Field(default=False, description="Whether to show hidden workers too.")
+    limit: int = Field(default=100, ge=1, le=500, description="Maximum number of workers.")
 
     @classmethod
     def of(cls, request: Request) -> "WorkersQuery":
-        """Return the query of a request; raise WorkersRequestError naming what is wrong."""
+        """Return the query of a request; raise WorkersRequestError if it is invalid."""
         given = request.query_params.multi_items()
         values = dict(given)
         if len(values) != len(given):
@@ -56,7 +55,7 @@ class WorkersQuery(BaseModel):
             raise _named(error, "query") from None
 
     def wants(self, worker: WorkerView) -> bool:
-        """Whether a worker belongs into the answer."""
+        """Whether a worker belongs in the answer."""
         if worker.hidden and not self.include_hidden:
             return False
         if self.state is not None and worker.state is not self.state:
@@ -66,7 +65,7 @@ class WorkersQuery(BaseModel):
 
 
 def _parameters() -> list[dict[str, Any]]:
-    """Return what the API description says of the query; it is read here, not by the framework."""
+    """Return the query's parameters for the API description; the framework does not read them."""
     schema = WorkersQuery.model_json_schema()
     schema["properties"]["scope"] |= {"enum": ["active", "all"], "type": "string"}
     schema["properties"]["state"] |= {"enum": [*map(str, WorkerState)], "type": "string"}
@@ -89,25 +88,25 @@ def _parameters() -> list[dict[str, Any]]:
 @router.get(
     "/workers",
     responses={
-        200: {"model": list[WorkerView], "description": "The workers, live ones first."},
+        200: {"model": list[WorkerView], "description": "The workers, connected ones first."},
         **problems(422, 503),
     },
     openapi_extra={"parameters": _parameters()},
 )
 async def get_workers(request: Request) -> Response:
-    """List the workers that the registry knows.
+    """List the workers in the registry.
 
-    With keys, runs of other tenants are left out of what workers are at and were at last.
+    With authentication on, the current and last runs of a worker show only the caller's tenant.
     """
     query = WorkersQuery.of(request)
-    workers: WorkerDirectory = request.state.workers
-    await workers.wait_until_current()
-    wanted = [each for each in workers.views() if query.wants(each)][: query.limit]
+    services = provided(request.scope, FleetServices)
+    await services.workers.wait_until_current()
+    wanted = [each for each in services.workers.views() if query.wants(each)][: query.limit]
     tenant_id = caller_of(request.scope).tenant_id
     if tenant_id is not None:
-        owners: RunTenants = request.state.run_owners
+        tenant_of = services.tenant_of_run
         wanted = [
-            with_own_runs_only(each, lambda run_id: owners.of(run_id) == tenant_id)
+            with_own_runs_only(each, lambda run_id: tenant_of(run_id) == tenant_id)
             for each in wanted
         ]
     return Response(_VIEWS.dump_json(wanted), media_type=_JSON)
@@ -116,7 +115,7 @@ async def get_workers(request: Request) -> Response:
 @router.patch(
     "/workers/{worker_id}",
     responses={
-        200: {"model": WorkerPatched, "description": "It is stored."},
+        200: {"model": WorkerPatched, "description": "The change is stored."},
         **problems(404, 413, 415, 422, 503),
     },
     openapi_extra={
@@ -127,8 +126,8 @@ async def get_workers(request: Request) -> Response:
     },
 )
 async def patch_worker(request: Request, worker_id: str) -> Response:
-    """Hide a worker from lists, or show it again. It works on all the same."""
-    hide_worker: HideWorker = request.state.hide_worker
+    """Hide a worker from lists, or show it again. A hidden worker goes on taking runs."""
+    hide_worker = provided(request.scope, FleetServices).hide_worker
     require_json(request.headers.get("content-type"))
     body = await request.body()
     try:

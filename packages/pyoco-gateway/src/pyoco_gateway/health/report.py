@@ -1,4 +1,4 @@
-"""What an operator wants to know of a gateway, its broker and its index."""
+"""The health of a gateway, its broker and its index, for operators."""
 
 import logging
 import platform
@@ -10,6 +10,7 @@ from typing import Final
 import anyio
 
 from pyoco_gateway import __version__
+from pyoco_gateway.http.provided import Provided
 from pyoco_gateway.runs.index.run_index import RunIndex
 from pyoco_protocol.http.health import (
     BrokerHealth,
@@ -37,21 +38,21 @@ from pyoco_protocol.topology import Topology
 
 _log = logging.getLogger(__name__)
 
-# A broker that does not answer must not keep who asks how it is.
+# A broker that does not answer must not delay the report.
 _TIMEOUT_SEC: Final = 2.0
 
 
 @dataclass
 class _Found:
-    """What the broker has said in time."""
+    """What the broker has answered in time."""
 
     jetstream: JetStreamFound | None = None
     streams: list[StreamFound] | None = None
     consumers: list[ConsumerFound] | None = None
 
 
-class HealthReport:
-    """Looks at everything, and reports also where there is nothing to be seen."""
+class HealthReport(Provided):
+    """Inspects the broker and the index; reports also without a broker."""
 
     def __init__(
         self, *, broker: Broker, address: str, topology: Topology, index: RunIndex
@@ -62,8 +63,8 @@ class HealthReport:
         self._index = index
 
     async def __call__(self) -> HealthDetails:
-        """Return how things are; what the broker does not say in time is None."""
-        found = await self._look()
+        """Return the report; what the broker does not answer in time is None."""
+        found = await self._inspect()
         jetstream = found.jetstream
         connected = self._broker.client.is_connected
         return HealthDetails(
@@ -94,7 +95,7 @@ class HealthReport:
         server = self._broker.client.connected_server_version
         return f"{server.major}.{server.minor}.{server.patch}"
 
-    async def _look(self) -> _Found:
+    async def _inspect(self) -> _Found:
         found = _Found()
         client = self._broker.client
         if not client.is_connected:
@@ -105,7 +106,7 @@ class HealthReport:
                 found.streams = await streams_found(client, self._topology)
                 found.consumers = await work_consumers_found(client, self._topology.names)
             except (BrokerUnavailableError, RefusedError) as error:
-                _log.info("broker does not say how it is", extra={"reason": str(error)})
+                _log.info("broker cannot be inspected", extra={"reason": str(error)})
         return found
 
     def _index_health(self, streams: list[StreamFound]) -> IndexHealth:
@@ -118,7 +119,7 @@ class HealthReport:
             runs=self._index.runs,
             unreadable=self._index.unreadable,
             revision=self._index.revision,
-            # What was written since the broker was asked may be in the index already.
+            # The index may already hold writes that are newer than the broker's answer.
             lag=None if last is None else max(0, last - self._index.revision),
         )
 

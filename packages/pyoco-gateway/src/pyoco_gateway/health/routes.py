@@ -1,4 +1,4 @@
-"""Whether this process serves, and how everything behind it is."""
+"""The health route: whether this process serves, with details for operators."""
 
 from typing import Annotated
 
@@ -9,6 +9,7 @@ from pyoco_gateway import __version__
 from pyoco_gateway.access.caller import KeyScope, caller_of
 from pyoco_gateway.health.report import HealthReport
 from pyoco_gateway.http.openapi import problems
+from pyoco_gateway.http.provided import provided
 from pyoco_protocol.http.health import Health, HealthDetails
 
 router = APIRouter(tags=["health"])
@@ -24,11 +25,11 @@ async def get_health(
         bool, Query(description="Add broker, streams, consumers, index and versions.")
     ] = False,
 ) -> Response:
-    """Say that this process serves HTTP. The broker may be away: a restart would not help that.
+    """Return that this process serves HTTP, also without its broker: a restart would not help.
 
-    Where keys are asked for, `verbose` adds something only for a key with the scope `ops`.
+    With authentication on, `verbose` requires a key with the scope `ops`; it is ignored otherwise.
     """
     if not verbose or not caller_of(request.scope).may(KeyScope.OPS):
         return Response(_HEALTH, media_type="application/json")
-    report: HealthReport = request.state.health_report
+    report = provided(request.scope, HealthReport)
     return Response((await report()).model_dump_json(), media_type="application/json")

@@ -1,80 +1,56 @@
-"""Stops reading a request body that no route could take."""
+"""Stops reading a request body that is larger than its route accepts."""
 
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 import anyio
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pyoco_gateway.http.errors import answer_problem
-from pyoco_protocol.problems import BodyTooLargeError
-from pyoco_protocol.problems.base import TooLargeError
+from pyoco_gateway.http.route_table import match_of
 
-# A caller that is still sending when the connection is closed may never see the answer. So what
-# is too large is read to its end and thrown away, for as long as that takes little time.
-_LINGER_BYTES: Final = 64 * 1024 * 1024
-_LINGER_SEC: Final = 2.0
-# What a form adds to its file: the other fields, and all their headers.
-FORM_BYTES: Final = 65_536
-
-
-class FileLimit(NamedTuple):
-    """How large a file may be, and what is answered above that."""
-
-    max_bytes: int
-    error: type[TooLargeError]
-
-    def exceeded(self) -> TooLargeError:
-        """Return the failure; the size is not known, for reading stops at the limit."""
-        return self.error(self.max_bytes)
+# A client that is still sending when its connection is closed may never see the answer. So a
+# body that is too large is read and discarded, within these limits.
+_DISCARD_BYTES: Final = 64 * 1024 * 1024
+_DISCARD_SEC: Final = 2.0
 
 
 class BodyLimit:
-    """Answers 413 to a body above the limit, whatever length it claims to have."""
+    """Answers 413 to a body above the limit of its path, whatever length the request declares."""
 
-    def __init__(
-        self, app: ASGIApp, max_bytes: int, files: Mapping[str, FileLimit] | None = None
-    ) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._max_bytes = max_bytes
-        # Paths that take a file.
-        self._files = files or {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on; count what is read of its body."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+        """Pass the request on; count the bytes of its body as they are read."""
         headers: dict[bytes, bytes] = dict(scope["headers"])
         declared = headers.get(b"content-length", b"")
-        file = self._files.get(scope["path"])
-        max_bytes = self._max_bytes if file is None else file.max_bytes + FORM_BYTES
+        rule = match_of(scope).body
+        max_bytes = rule.max_bytes
         if declared.isdigit() and int(declared) > max_bytes:
-            # Who asks first need not send at all; reading would tell it to go on.
+            # A client with `Expect: 100-continue` has not sent its body, and reading asks for it.
             if b"expect" not in headers:
-                await _linger(receive)
-            error = file.exceeded() if file else BodyTooLargeError(max_bytes, int(declared))
-            await answer_problem(error, scope, receive, send)
+                await _discard(receive)
+            await answer_problem(rule.exceeded(int(declared)), scope, receive, send)
             return
-        seen = 0
+        received = 0
 
         async def counted() -> Message:
-            nonlocal seen
+            nonlocal received
             message = await receive()
-            seen += len(message.get("body", b""))
-            if seen > max_bytes:
+            received += len(message.get("body", b""))
+            if received > max_bytes:
                 if message.get("more_body"):
-                    await _linger(receive)
-                raise file.exceeded() if file else BodyTooLargeError(max_bytes)
+                    await _discard(receive)
+                raise rule.exceeded()
             return message
 
         await self._app(scope, counted, send)
 
 
-async def _linger(receive: Receive) -> None:
+async def _discard(receive: Receive) -> None:
     discarded = 0
-    with anyio.move_on_after(_LINGER_SEC):
-        while discarded < _LINGER_BYTES:
+    with anyio.move_on_after(_DISCARD_SEC):
+        while discarded < _DISCARD_BYTES:
             message = await receive()
             if not message.get("more_body"):
                 return

@@ -1,4 +1,4 @@
-"""How a failure becomes an answer: its ids, its words in the caller's language, its status."""
+"""Answers failures with their ids, a text in the caller's language, and their status."""
 
 import asyncio
 import logging
@@ -13,7 +13,6 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pyoco_gateway.access.caller import is_anonymous
 from pyoco_gateway.http.request_ids import request_id_of
 from pyoco_gateway.http.shortening import shortened
 from pyoco_protocol.jetstream.requests import RefusedError
@@ -35,10 +34,11 @@ from pyoco_protocol.problems import (
 _log = logging.getLogger(__name__)
 
 _MAX_FAULTS: Final = 10
+_UNLOGGED_KEY: Final = "pyoco.refusals_unlogged"
 
 
 def add_error_handlers(app: FastAPI) -> None:
-    """Let `app` answer every failure with a problem body."""
+    """Make `app` answer every failure with a problem body."""
     app.add_exception_handler(PyocoError, _on_failure)
     app.add_exception_handler(RefusedError, _on_failure)
     app.add_exception_handler(RequestValidationError, _on_invalid)
@@ -47,9 +47,9 @@ def add_error_handlers(app: FastAPI) -> None:
 
 
 def invalid_request(faults: Iterable[Mapping[str, Any]], *, root: str) -> InvalidRequestError:
-    """Return what pydantic found wrong, without a single value that was sent.
+    """Return the faults that pydantic found, without the values of the request.
 
-    `root` names the whole where a fault has no place of its own.
+    `root` names the whole body or query, for faults that have no location.
     """
     listed = [(_place(fault["loc"], root), str(fault["msg"])) for fault in faults]
     shown = listed[:_MAX_FAULTS]
@@ -59,7 +59,7 @@ def invalid_request(faults: Iterable[Mapping[str, Any]], *, root: str) -> Invali
 
 
 def named(error: PyocoError | RefusedError) -> PyocoError:
-    """Return the failure with a name: a broker that says no is one we cannot use."""
+    """Return the failure as a PyocoError: a refusal of the broker means that it is unavailable."""
     if isinstance(error, PyocoError):
         return error
     unavailable = BrokerUnavailableError(str(error))
@@ -76,22 +76,24 @@ async def answer_problem(
     *,
     is_logged: bool = True,
 ) -> None:
-    """Answer a request with `error`, from below the routes."""
+    """Answer a request with `error`, from a middleware."""
     response = _problem_response(error, scope, headers, is_logged=is_logged)
     await response(scope, receive, send)
 
 
+def leave_refusals_unlogged(scope: Scope) -> None:
+    """Do not log answers with a 4xx status to this request."""
+    scope[_UNLOGGED_KEY] = True
+
+
 class CrashHandler:
-    """Answers what nothing else caught, logs it once, and lets none of it reach the server."""
+    """Answers and logs exceptions that nothing else caught; none reaches the HTTP server."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on; see to it that it is answered."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+        """Pass the request on; answer it if that raises."""
         started = False
 
         async def watched_send(message: Message) -> None:
@@ -102,12 +104,12 @@ class CrashHandler:
         try:
             await self._app(scope, receive, watched_send)
         except asyncio.CancelledError:
-            # Only the end of this process cancels a request, and its caller still listens.
+            # Requests are cancelled only when the process stops; the client still reads.
             if not started:
                 error = BrokerUnavailableError("the gateway is shutting down")
                 await answer_problem(error, scope, receive, send)
         except ClientDisconnect:
-            _log.info("caller went away", extra=_request_fields(scope))
+            _log.info("client disconnected", extra=_request_fields(scope))
         except Exception as error:  # noqa: BLE001 - the top of a request
             _log.exception("request crashed", extra=_request_fields(scope))
             if not started:
@@ -115,17 +117,17 @@ class CrashHandler:
 
 
 async def _on_failure(request: Request, error: Exception) -> Response:
-    assert isinstance(error, PyocoError | RefusedError)  # noqa: S101 - it is registered for these
+    assert isinstance(error, PyocoError | RefusedError)  # noqa: S101 - registered for these types
     return _problem_response(named(error), request.scope)
 
 
 async def _on_invalid(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)  # noqa: S101 - it is registered for these
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for these types
     return _problem_response(invalid_request(error.errors(), root="request"), request.scope)
 
 
 async def _on_http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)  # noqa: S101 - it is registered for these
+    assert isinstance(error, HTTPException)  # noqa: S101 - registered for these types
     path = shortened(request.scope["path"])
     named: PyocoError
     if error.status_code == HTTPStatus.NOT_FOUND:
@@ -138,7 +140,7 @@ async def _on_http_error(request: Request, error: Exception) -> Response:
 
 
 async def _on_anything(request: Request, error: Exception) -> Response:
-    # Raised once more by the framework after this; `CrashHandler` logs it then.
+    # The framework raises the error again after this call, and `CrashHandler` logs it.
     return _response_to_crash(error, request.scope)
 
 
@@ -158,7 +160,7 @@ def _problem_response(
     if is_logged:
         _log_problem(error, scope)
     if isinstance(error, BodyTooLargeError | WorkflowTooLargeError):
-        # The rest of the body is still coming and must not be taken for the next request.
+        # The unread rest of the body must not be parsed as the next request.
         headers = {**(headers or {}), "Connection": "close"}
     if (retry_after := error.extra.get("retry_after_sec")) is not None:
         headers = {**(headers or {}), "Retry-After": str(retry_after)}
@@ -169,8 +171,7 @@ def _log_problem(error: PyocoError, scope: Scope) -> None:
     fields = {**error_fields(error), **_request_fields(scope)}
     if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         _log.warning("request failed", extra=fields, exc_info=error)
-    elif not is_anonymous(scope):
-        # Of whom nothing is known, who asks at an open door and is told off, nothing need be.
+    elif _UNLOGGED_KEY not in scope:
         _log.info("request refused", extra=fields)
 
 
@@ -195,7 +196,7 @@ def _request_fields(scope: Scope) -> dict[str, str | None]:
     return {
         "request_id": request_id_of(scope),
         "method": scope["method"],
-        # Never the query: it may hold what is nobody's business.
+        # Without the query, which may hold secrets.
         "path": shortened(scope["path"]),
     }
 

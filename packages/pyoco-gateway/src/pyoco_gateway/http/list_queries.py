@@ -1,4 +1,4 @@
-"""Lists: what is wrong with a query is told under the id that all lists share."""
+"""Routes for lists: an invalid query gets the error id that all lists share."""
 
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
@@ -16,28 +16,27 @@ _MAX_FAULTS: Final = 10
 
 
 class ListRoute(APIRoute):
-    """A route whose query, where it cannot be understood, is answered with ListQueryError.
+    """A route that answers an invalid query with ListQueryError.
 
-    That goes for a parameter that is not known, too: a filter with a typing error would list
-    everything.
+    Unknown parameters are invalid too: a filter with a typing error would list everything.
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the handler, with its failures named."""
+        """Return the handler, which raises ListQueryError for an invalid query."""
         handle = super().get_route_handler()
 
         async def handle_list(request: Request) -> Response:
-            self._refuse_strangers(request)
+            self._refuse_unknown_parameters(request)
             try:
                 return await handle(request)
             except RequestValidationError as error:
-                # `query.limit` is called `limit` by whoever sent it.
+                # The caller knows `query.limit` as `limit`.
                 faults = [{**fault, "loc": fault["loc"][1:]} for fault in error.errors()]
                 raise ListQueryError(invalid_request(faults, root="query").faults) from None
 
         return handle_list
 
-    def _refuse_strangers(self, request: Request) -> None:
+    def _refuse_unknown_parameters(self, request: Request) -> None:
         given = Counter(name for name, _ in request.query_params.multi_items())
         known = {field.alias: field for field in self.dependant.query_params}
         faults = [

@@ -1,4 +1,4 @@
-"""Who may read the description of the API."""
+"""Access to the API description."""
 
 from typing import Literal
 
@@ -7,7 +7,7 @@ DocsAccess = Literal["open", "key", "off"]
 
 
 def docs_access(mode: DocsMode, *, auth_on: bool) -> DocsAccess:
-    """Return who may read `/openapi.json`: everybody, whoever has a key, or nobody."""
+    """Return whether `/openapi.json` is public, requires a key, or is not served."""
     if mode == "auto":
         return "key" if auth_on else "open"
     return mode

@@ -1,6 +1,5 @@
 """Checks of the headers of a request: host, origin, content type, content encoding."""
 
-from collections.abc import Collection
 from typing import Final
 
 import anyio
@@ -17,6 +16,7 @@ from pyoco_gateway.http.rate_limiter import (
     RateLimiter,
     refusal_log_limiter,
 )
+from pyoco_gateway.http.route_table import match_of
 from pyoco_gateway.http.shortening import shortened
 from pyoco_protocol.problems import (
     ContentEncodingError,
@@ -27,8 +27,6 @@ from pyoco_protocol.problems import (
     UnsupportedContentTypeError,
 )
 
-_JSON: Final = b"application/json"
-_FORM: Final = b"multipart/form-data"
 _MAX_KNOWN_HOSTS: Final = 256
 _CHECKED_HEADERS: Final = frozenset(
     {b"host", b"origin", b"sec-fetch-site", b"content-type", b"content-encoding"}
@@ -38,17 +36,13 @@ _CHECKED_HEADERS: Final = frozenset(
 class RequestChecks:
     """Middleware that refuses requests by their headers, before the body is read.
 
-    Unsafe requests carry a form on `form_paths` and JSON on all other paths. `hosts` are the
-    accepted host names. With authentication `hosts` is None, and hosts and origins are not
-    checked: a page of another site does not have the API key.
+    `hosts` are the accepted host names. With authentication `hosts` is None, and hosts and
+    origins are not checked: a page of another site does not have the API key.
     """
 
-    def __init__(
-        self, app: ASGIApp, hosts: AllowedHosts | None, form_paths: Collection[str]
-    ) -> None:
+    def __init__(self, app: ASGIApp, hosts: AllowedHosts | None) -> None:
         self._app = app
         self._hosts = hosts
-        self._form_paths = frozenset(form_paths)
         # Host headers that were accepted, each with the local address of the connection.
         self._known_hosts: set[tuple[bytes, str | None]] = set()
         self._refusal_rate = RateLimiter(UNAUTHENTICATED_PER_SEC, UNAUTHENTICATED_BURST)
@@ -77,9 +71,10 @@ class RequestChecks:
                 hosts += 1
             elif name == b"content-encoding" and value.lower() != b"identity":
                 return ContentEncodingError(_shown(value))
-            elif name == b"content-type" and is_unsafe and not self._takes(value, scope["path"]):
-                wanted = _FORM if scope["path"] in self._form_paths else _JSON
-                return UnsupportedContentTypeError(_shown(value), [wanted.decode()])
+            elif name == b"content-type" and is_unsafe:
+                rule = match_of(scope).body
+                if not rule.accepts(value):
+                    return UnsupportedContentTypeError(_shown(value), [rule.content_type.decode()])
         if self._hosts is None:
             return None
         server = scope.get("server")
@@ -90,10 +85,6 @@ class RequestChecks:
         ):
             return refusal
         return _origin_refusal(headers, self._hosts.names) if is_unsafe else None
-
-    def _takes(self, content_type: bytes, path: str) -> bool:
-        kind = content_type.partition(b";")[0].strip().lower()
-        return kind == (_FORM if path in self._form_paths else _JSON)
 
     def _host_refusal(self, header: bytes, count: int, local: str | None) -> PyocoError | None:
         if count != 1:

@@ -12,7 +12,7 @@ from typing import Final
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
-from pyoco_gateway.http.body_limit import FileLimit
+from pyoco_gateway.http.body_rules import FileLimit
 from pyoco_gateway.http.shortening import shortened
 from pyoco_protocol.problems import (
     InvalidRequestError,

@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector
 from pyoco_gateway.access.caller import Caller
 from pyoco_gateway.fleet.queue_report import Levels, QueueReport
 from pyoco_gateway.fleet.worker_directory import WorkerDirectory
+from pyoco_gateway.http.provided import Provided
 from pyoco_gateway.metrics.labels import MAX_VALUES, OTHER, visible_samples
 from pyoco_protocol.http.run_lists import RunCounts
 from pyoco_protocol.jetstream.connection import Broker
@@ -34,8 +35,8 @@ def new_registry() -> CollectorRegistry:
     return registry
 
 
-@dataclass(frozen=True, slots=True)
-class MetricsPage:
+@dataclass(frozen=True)
+class MetricsPage(Provided):
     """Renders the counted metrics and those that are read at each scrape.
 
     While the broker is disconnected, metrics that come from it are left out instead of stale.

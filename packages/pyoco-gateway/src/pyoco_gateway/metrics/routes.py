@@ -1,9 +1,10 @@
-"""Metrics, for Prometheus."""
+"""The route of metrics, for Prometheus."""
 
 from fastapi import APIRouter, Request
 from starlette.responses import PlainTextResponse, Response
 
 from pyoco_gateway.access.caller import caller_of
+from pyoco_gateway.http.provided import provided
 from pyoco_gateway.metrics.page import CONTENT_TYPE, MetricsPage
 
 router = APIRouter(tags=["metrics"])
@@ -12,12 +13,12 @@ router = APIRouter(tags=["metrics"])
 @router.get(
     "/metrics",
     response_class=PlainTextResponse,
-    responses={200: {"description": "All that is known now, in the text format 0.0.4."}},
+    responses={200: {"description": "The metrics, in the text format 0.0.4."}},
 )
 async def get_metrics(request: Request) -> Response:
-    """Return what has been counted. While the broker is away, what only it knows is left out.
+    """Return the metrics. Without the broker, the metrics that come from it are left out.
 
-    With keys, what is told by flow, and how many runs there are, is that of the caller's tenant.
+    With authentication on, metrics by flow and the number of runs cover the caller's tenant only.
     """
-    page: MetricsPage = request.state.metrics_page
+    page = provided(request.scope, MetricsPage)
     return Response(await page(caller_of(request.scope)), media_type=CONTENT_TYPE)

@@ -1,6 +1,5 @@
 """The answer to a submission, the same for every way to submit."""
 
-from starlette.requests import Request
 from starlette.responses import Response
 
 from pyoco_gateway.fleet.worker_directory import WorkerDirectory
@@ -8,9 +7,8 @@ from pyoco_gateway.runs.submit import Submitted
 from pyoco_protocol.http.runs import RunAccepted
 
 
-def accepted(request: Request, submitted: Submitted) -> Response:
-    """Return the answer: the run, and whether there is something to know about its queue."""
-    workers: WorkerDirectory = request.state.workers
+def accepted(submitted: Submitted, workers: WorkerDirectory) -> Response:
+    """Return the answer: the run, and warnings about its queue."""
     run = submitted.run
     body = RunAccepted.model_construct(
         run_id=run.run_id,

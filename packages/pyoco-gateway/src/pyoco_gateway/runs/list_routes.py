@@ -1,4 +1,4 @@
-"""Lists of runs: newest first, changes as they come, history page by page; and counts."""
+"""Routes of run lists: latest runs, changes, history by pages; and counts."""
 
 import json
 from typing import Any, Final
@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from pyoco_gateway.access.caller import caller_of
 from pyoco_gateway.http.openapi import problems
+from pyoco_gateway.http.provided import provided
 from pyoco_gateway.runs.index.list_query import (
     DEFAULT_LIMIT,
     MAX_CURSOR_CHARS,
@@ -17,7 +18,7 @@ from pyoco_gateway.runs.index.list_query import (
     parse_count_query,
     parse_list_query,
 )
-from pyoco_gateway.runs.list import ListRuns
+from pyoco_gateway.runs.services import RunServices
 from pyoco_gateway.runs.views import INTERNAL_FIELDS
 from pyoco_protocol.http.run_lists import RunCounts, RunListItem, RunPage
 from pyoco_protocol.runs.lifecycle import RunStatus
@@ -45,7 +46,11 @@ _FILTERS: Final = [
         "Only runs of these statuses.",
         {"type": "array", "items": {"type": "string", "enum": [each.value for each in RunStatus]}},
     ),
-    _parameter("flow", "Only runs of this flow; `daily*` stands for all that start so.", _TEXT),
+    _parameter(
+        "flow",
+        "Only runs of this flow; `daily*` matches names that start so.",
+        _TEXT,
+    ),
     _parameter("tag", "Only runs with this routing tag.", _TEXT),
     _parameter("workflow_yaml_sha256", "Only runs of this workflow file.", _TEXT),
 ]
@@ -62,7 +67,7 @@ _LIST: Final = {
         ),
         _parameter(
             "cursor",
-            "Go on where the page that gave it ended; repeat that page's filters.",
+            "The `next_cursor` of the previous page; use it with the same filters.",
             {"type": "string", "minLength": 1, "maxLength": MAX_CURSOR_CHARS},
         ),
         _parameter(
@@ -72,26 +77,26 @@ _LIST: Final = {
         ),
         _parameter(
             "limit",
-            "How many runs at most.",
+            "Maximum number of runs.",
             {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
         ),
         _parameter(
             "include",
-            "Whole snapshots, with params and task records; the three words mean the same here.",
+            "Whole snapshots, with params and task records; the three values mean the same.",
             {"type": "array", "items": {"type": "string", "enum": ["records", "full", "all"]}},
         ),
     ]
 }
 
 
-# The query is read here and not by the framework, which passes over what it does not know: a
-# filter with a typing error would list everything.
+# The query is read without the framework, which ignores unknown parameters: a filter with a
+# typing error would list everything.
 @router.get(
     "/runs",
     responses={
         200: {
             "model": list[RunListItem] | RunPage,
-            "description": "Runs; as a page where changes or the history are followed.",
+            "description": "Runs; as a page with `updated_after`, `cursor` or `order`.",
         },
         **problems(422, 503),
     },
@@ -100,11 +105,11 @@ _LIST: Final = {
 async def get_runs(request: Request) -> Response:
     """List runs, the latest `updated_at` first.
 
-    With `updated_after` the answer is a page of changes in the order in which they were stored:
-    follow `next_cursor`, which is always there, and no change is missed. With `order=created` it
-    is a page of the history, and `next_cursor` is null at its end.
+    With `updated_after` the answer is a page of changes in the order in which they were stored.
+    Its `next_cursor` is never null, and following it misses no change. With `order=created` the
+    answer is a page of the history, and `next_cursor` is null on the last page.
     """
-    list_runs: ListRuns = request.state.list_runs
+    list_runs = provided(request.scope, RunServices).lists
     query = parse_list_query(request.query_params.multi_items())
     caller = caller_of(request.scope)
     found = await list_runs(query, caller)
@@ -122,14 +127,14 @@ async def get_runs(request: Request) -> Response:
 @router.get(
     "/runs/counts",
     responses={
-        200: {"model": RunCounts, "description": "How many runs match, by status."},
+        200: {"model": RunCounts, "description": "The number of matching runs, by status."},
         **problems(422, 503),
     },
     openapi_extra={"parameters": _FILTERS},
 )
 async def get_run_counts(request: Request) -> Response:
-    """Count runs, in all and by status."""
-    list_runs: ListRuns = request.state.list_runs
+    """Count runs, in total and by status."""
+    list_runs = provided(request.scope, RunServices).lists
     filters = parse_count_query(request.query_params.multi_items())
     counted = await list_runs.count(filters, caller_of(request.scope))
     return Response(counted.model_dump_json(), media_type=_JSON)

@@ -1,7 +1,7 @@
-"""Runs: submit one, look at one."""
+"""Routes of single runs: submit, read, cancel, delete."""
 
 from collections.abc import Set
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
 from starlette.background import BackgroundTask
@@ -9,27 +9,24 @@ from starlette.responses import Response
 
 from pyoco_gateway.access.caller import caller_of
 from pyoco_gateway.fleet.worker_directory import WorkerDirectory, is_worker_of
+from pyoco_gateway.http.json_body import require_json
 from pyoco_gateway.http.openapi import json_body, problems
+from pyoco_gateway.http.provided import provided
 from pyoco_gateway.runs.accepted import accepted
-from pyoco_gateway.runs.cancel import CancelRun
-from pyoco_gateway.runs.delete import DeleteRun
-from pyoco_gateway.runs.read import ReadRun
+from pyoco_gateway.runs.services import RunServices
 from pyoco_gateway.runs.submission_body import (
     IDEMPOTENCY_HEADER,
     KEY_PATTERN,
     idempotency_key,
     parse_cancellation,
     parse_submission,
-    require_json,
 )
-from pyoco_gateway.runs.submit import IdempotencyKey, SubmitRun
-from pyoco_gateway.runs.views import INTERNAL_FIELDS as _INTERNAL
+from pyoco_gateway.runs.submit import IdempotencyKey
+from pyoco_gateway.runs.views import INTERNAL_FIELDS, RECORDS, Include
 from pyoco_protocol.http.runs import RunAccepted, RunCancellation, RunSubmission, RunTasks, RunView
 from pyoco_protocol.runs.snapshot import RunSnapshot
 
 router = APIRouter(tags=["runs"])
-
-Include = Literal["records", "full", "all"]
 
 _JSON: Final = "application/json"
 _TASK_FIELDS: Final = frozenset(RunTasks.model_fields)
@@ -40,15 +37,15 @@ _SUBMISSION: Final[dict[str, Any]] = {
             "in": "header",
             "name": IDEMPOTENCY_HEADER,
             "required": False,
-            "description": "The same key with the same body is the same run.",
+            "description": "A repeated key with the same body answers with the same run.",
             "schema": {"type": "string", "maxLength": 255, "pattern": KEY_PATTERN},
         }
     ],
 }
 
 
-# The body is read here and not by the framework, whose parser takes NaN for a number, breaks on
-# deep nesting, and answers some bad input with a status of its own.
+# The body is read without the framework, whose parser accepts NaN, breaks on deep nesting, and
+# answers some invalid bodies with other statuses.
 @router.post(
     "/runs",
     responses={
@@ -60,26 +57,26 @@ _SUBMISSION: Final[dict[str, Any]] = {
 async def post_run(request: Request) -> Response:
     """Queue a run for the next free worker that carries its tag.
 
-    503 with `ERR-PYOCO-0107` means that nobody knows whether the run was taken in: look it up by
-    the `run_id` of that answer before submitting it again.
+    503 with `ERR-PYOCO-0107` means that the run may or may not be queued: read it by the `run_id`
+    of that answer before submitting it again.
     """
-    submit_run: SubmitRun = request.state.submit_run
+    services = provided(request.scope, RunServices)
     require_json(request.headers.get("content-type"))
     submission = parse_submission(await request.body())
     key = idempotency_key(request.headers.get(IDEMPOTENCY_HEADER))
     caller = caller_of(request.scope)
-    submitted = await submit_run(
+    submitted = await services.submit(
         submission,
         caller,
         key=None if key is None else IdempotencyKey.of(key, submission, caller),
     )
-    return accepted(request, submitted)
+    return accepted(submitted, services.workers)
 
 
 @router.post(
     "/runs/{run_id}/cancel",
     responses={
-        200: {"model": RunSnapshot, "description": "The run, with its cancel recorded."},
+        200: {"model": RunSnapshot, "description": "The run with its cancel recorded."},
         **problems(404, 413, 415, 422, 503),
     },
     openapi_extra=json_body(RunCancellation, required=False),
@@ -87,16 +84,16 @@ async def post_run(request: Request) -> Response:
 async def post_run_cancel(request: Request, run_id: str) -> Response:
     """Record a cancel: from then on the run can only end `CANCELLED`.
 
-    A run that is over comes back as it is. Repeating a cancel changes nothing.
+    A terminal run is returned unchanged. Repeating a cancel changes nothing.
     """
-    cancel_run: CancelRun = request.state.cancel_run
+    cancel_run = provided(request.scope, RunServices).cancel
     cancellation = parse_cancellation(
         await request.body(), content_type=request.headers.get("content-type")
     )
     run = await cancel_run(run_id, caller_of(request.scope), reason=cancellation.reason)
-    response = _snapshot(run, exclude=_INTERNAL | {"task_records"})
+    response = _snapshot(run, exclude=INTERNAL_FIELDS | RECORDS)
     if not run.status.is_terminal:
-        # After the answer, which says CANCELLING: with nobody at it, it is over at once.
+        # After the answer, which says CANCELLING. Without a worker the run ends at once.
         response.background = BackgroundTask(cancel_run.finish_unclaimed, run)
     return response
 
@@ -116,21 +113,22 @@ async def get_run(
         Query(description="`records` adds `task_records`; `full` and `all` add everything."),
     ] = None,
 ) -> Response:
-    """Return the latest snapshot of a run, without what its tasks took and gave."""
-    hidden = _INTERNAL if include else _INTERNAL | {"task_records"}
-    return _snapshot(_view(request, await _read(request, run_id)), exclude=hidden)
+    """Return the latest snapshot of a run, without the inputs and outputs of its tasks."""
+    services = provided(request.scope, RunServices)
+    hidden = INTERNAL_FIELDS if include else INTERNAL_FIELDS | RECORDS
+    run = await services.read(run_id, caller_of(request.scope))
+    return _snapshot(_view(run, services.workers), exclude=hidden)
 
 
 @router.delete(
     "/runs/{run_id}",
     status_code=204,
     response_class=Response,
-    responses={204: {"description": "The run is gone."}, **problems(404, 409, 503)},
+    responses={204: {"description": "The run is deleted."}, **problems(404, 409, 503)},
 )
 async def delete_run(request: Request, run_id: str) -> Response:
-    """Remove a run that is over, and what is kept of it."""
-    delete: DeleteRun = request.state.delete_run
-    await delete(run_id, caller_of(request.scope))
+    """Delete a terminal run, with its logs."""
+    await provided(request.scope, RunServices).delete(run_id, caller_of(request.scope))
     return Response(status_code=204)
 
 
@@ -142,18 +140,13 @@ async def delete_run(request: Request, run_id: str) -> Response:
     },
 )
 async def get_run_tasks(request: Request, run_id: str) -> Response:
-    """Return the states of a run's tasks, and what is recorded of each."""
-    return _snapshot(await _read(request, run_id), include=_TASK_FIELDS)
+    """Return the states and the records of a run's tasks."""
+    run = await provided(request.scope, RunServices).read(run_id, caller_of(request.scope))
+    return _snapshot(run, include=_TASK_FIELDS)
 
 
-async def _read(request: Request, run_id: str) -> RunSnapshot:
-    read_run: ReadRun = request.state.read_run
-    return await read_run(run_id, caller_of(request.scope))
-
-
-def _view(request: Request, run: RunSnapshot) -> RunView:
-    """Return the run with what is known of its worker, without asking anybody."""
-    workers: WorkerDirectory = request.state.workers
+def _view(run: RunSnapshot, workers: WorkerDirectory) -> RunView:
+    """Return the run with the state of its worker, as this gateway has it in memory."""
     if (worker := workers.of_run(run)) is None:
         return RunView.model_construct(**run.__dict__)
     return RunView.model_construct(

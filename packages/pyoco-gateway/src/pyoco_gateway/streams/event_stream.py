@@ -11,7 +11,10 @@ import anyio
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from pyoco_gateway.access.caller import caller_of
+from pyoco_gateway.access.services import AccessServices
 from pyoco_gateway.access.stream_permits import StreamPermit, stream_permit_of
+from pyoco_gateway.http.provided import provided
 from pyoco_gateway.http.request_ids import request_id_of
 from pyoco_gateway.http.stream_connection import StreamConnection, stream_connection_of
 from pyoco_gateway.streams import sse
@@ -89,10 +92,11 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the stream; return when it has ended or the client has disconnected."""
         connection = stream_connection_of(scope)
+        permits = provided(scope, AccessServices).stream_permits
         with (
             self._held,
             connection.closing.notify(self._end_soon),
-            stream_permit_of(scope, self._end_soon) as permit,
+            stream_permit_of(permits, caller_of(scope), self._end_soon) as permit,
         ):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_cancel_at_disconnect, receive, tasks.cancel_scope)

@@ -9,6 +9,7 @@ from starlette.requests import Request
 
 from pyoco_gateway.access.caller import caller_of
 from pyoco_gateway.http.client_address import client_address_of
+from pyoco_gateway.http.provided import Provided, provided
 from pyoco_protocol.problems import TooManyRequestsError
 from pyoco_protocol.settings import WatchSettings
 
@@ -16,7 +17,7 @@ from pyoco_protocol.settings import WatchSettings
 _RETRY_AFTER_SEC: Final = 5
 
 
-class StreamLimits:
+class StreamLimits(Provided):
     """Counts the open streams and refuses those above the limits."""
 
     def __init__(self, settings: WatchSettings) -> None:
@@ -66,6 +67,6 @@ def _counted(counter: Counter[str], name: str | None) -> Iterator[None]:
 
 def take_slot(request: Request, held: ExitStack) -> None:
     """Count one stream of the caller until `held` is closed; raise TooManyRequestsError."""
-    limits: StreamLimits = request.state.stream_limits
+    limits = provided(request.scope, StreamLimits)
     caller = caller_of(request.scope)
     held.enter_context(limits.slot(client_address_of(request.scope), caller.key_id))

@@ -1,4 +1,4 @@
-"""Workflow files: submit one as a run, or have one looked at."""
+"""Routes of workflow files: submit one as a run, or check one."""
 
 from typing import Any, Final
 
@@ -6,28 +6,24 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from pyoco_gateway.access.caller import caller_of
-from pyoco_gateway.http.body_limit import FileLimit
 from pyoco_gateway.http.openapi import problems
+from pyoco_gateway.http.provided import provided
 from pyoco_gateway.http.uploads import MULTIPART, read_form, text_of
 from pyoco_gateway.runs.accepted import accepted
 from pyoco_gateway.runs.submission_body import IDEMPOTENCY_HEADER, KEY_PATTERN, idempotency_key
-from pyoco_gateway.workflows.check import CheckWorkflow
-from pyoco_gateway.workflows.submit import SubmitWorkflow
+from pyoco_gateway.workflows.services import WorkflowServices
 from pyoco_protocol.http.runs import RunAccepted
 from pyoco_protocol.http.workflows import WorkflowValidation
 from pyoco_protocol.ids import MAX_FLOW_NAME_CHARS, MAX_TAG_CHARS, TAG_PATTERN
-from pyoco_protocol.problems import InvalidRequestError, WorkflowTooLargeError
+from pyoco_protocol.problems import InvalidRequestError
 from pyoco_protocol.workflows.problems import WorkflowInvalidError
 
 router = APIRouter(tags=["runs"])
 
-# Where the body may be as large as a workflow file; the rest of the gateway takes other sizes.
-_PATHS: Final = ("/runs/yaml", "/runs/yaml/validate")
-
 _JSON: Final = "application/json"
 _FILE: Final[dict[str, Any]] = {
     "type": "string",
-    # No schema can say what a graph may hold; programs that make up requests go by this name.
+    # A schema cannot express the contents of a graph. Fuzzers recognise the format by this name.
     "format": "pyoco-flow-yaml",
     "contentMediaType": "application/yaml",
     "description": "The workflow file, `flow.yaml`.",
@@ -36,28 +32,23 @@ _FLOW_NAME: Final[dict[str, Any]] = {
     "type": "string",
     "minLength": 1,
     "maxLength": MAX_FLOW_NAME_CHARS,
-    # Neither control characters nor line breaks.
+    # No control characters, no line breaks.
     "pattern": r"^[^\u0000-\u001f\u007f-\u009f\u2028\u2029]+$",
-    "description": "What the flow is called; the file does not say.",
+    "description": "The name of the flow; the file does not contain it.",
 }
 _TAG: Final[dict[str, Any]] = {
     "type": "string",
     "pattern": TAG_PATTERN,
     "maxLength": MAX_TAG_CHARS,
-    "description": "Which workers may take the run.",
+    "description": "The tag of the workers that may take the run.",
 }
 _KEY: Final[dict[str, Any]] = {
     "in": "header",
     "name": IDEMPOTENCY_HEADER,
     "required": False,
-    "description": "The same key with the same file, name and tag is the same run.",
+    "description": "A repeated key with the same file, name and tag answers with the same run.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": KEY_PATTERN},
 }
-
-
-def file_limits(max_bytes: int) -> dict[str, FileLimit]:
-    """Return how large a file each path here takes."""
-    return dict.fromkeys(_PATHS, FileLimit(max_bytes, WorkflowTooLargeError))
 
 
 def _form(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
@@ -88,49 +79,50 @@ _VALIDATION: Final[dict[str, Any]] = _form({"workflow": _FILE}, ["workflow"])
 async def post_run_yaml(request: Request) -> Response:
     """Queue a run of a workflow file; its params are the file's `flow.defaults`.
 
-    A file with faults is answered with all of them in `problems`, each with its line.
+    The answer to an invalid file lists all its faults in `problems`, each with its line.
     """
-    submit_workflow: SubmitWorkflow = request.state.submit_workflow
-    form = await _read(request, ("flow_name", "tag"))
+    services = provided(request.scope, WorkflowServices)
+    form = await _read(request, services, ("flow_name", "tag"))
     key = idempotency_key(request.headers.get(IDEMPOTENCY_HEADER))
     if "flow_name" not in form:
         raise InvalidRequestError([("flow_name", "is missing")])
-    submitted = await submit_workflow(
+    submitted = await services.submit(
         form["workflow"],
         caller_of(request.scope),
         flow_name=text_of("flow_name", form["flow_name"]),
         tag=text_of("tag", form["tag"]) if "tag" in form else None,
         key=key,
     )
-    return accepted(request, submitted)
+    return accepted(submitted, services.workers)
 
 
 @router.post(
     "/runs/yaml/validate",
     responses={
-        200: {"model": WorkflowValidation, "description": "All that is wrong with the file."},
+        200: {"model": WorkflowValidation, "description": "All faults of the file."},
         **problems(413, 415, 422),
     },
     openapi_extra=_VALIDATION,
 )
 async def post_run_yaml_validate(request: Request) -> Response:
-    """Tell all faults of a workflow file at once; nothing is stored, nothing is run."""
-    check_workflow: CheckWorkflow = request.state.check_workflow
-    form = await _read(request, ())
+    """Return all faults of a workflow file, without storing or running it."""
+    services = provided(request.scope, WorkflowServices)
+    form = await _read(request, services, ())
     validation = WorkflowValidation(valid=True)
     try:
-        await check_workflow(form["workflow"])
+        await services.check(form["workflow"])
     except WorkflowInvalidError as error:
         validation = WorkflowValidation(valid=False, problems=error.problems)
     return Response(validation.model_dump_json(exclude_none=True), media_type=_JSON)
 
 
-async def _read(request: Request, fields: tuple[str, ...]) -> dict[str, bytes]:
-    max_bytes: int = request.state.workflow_yaml_max_bytes
+async def _read(
+    request: Request, services: WorkflowServices, fields: tuple[str, ...]
+) -> dict[str, bytes]:
     form = await read_form(
         request.headers.get("content-type"),
         request.stream(),
-        {"workflow": FileLimit(max_bytes, WorkflowTooLargeError), **dict.fromkeys(fields)},
+        {"workflow": services.file_limit, **dict.fromkeys(fields)},
     )
     if "workflow" not in form:
         raise InvalidRequestError([("workflow", "is missing")])

@@ -1,4 +1,4 @@
-"""Runs as they change: one of them, or all that somebody wants to see."""
+"""Routes that stream the changes of one run, or of all runs that match a filter."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -9,19 +9,21 @@ from starlette.responses import Response
 
 from pyoco_gateway.access.caller import caller_of
 from pyoco_gateway.http.list_queries import ListRoute
-from pyoco_gateway.http.openapi import event_stream, problems
-from pyoco_gateway.runs.routes import Include
+from pyoco_gateway.http.openapi import problems
+from pyoco_gateway.http.provided import provided
+from pyoco_gateway.runs.views import Include
 from pyoco_gateway.runs.watch.filter import WatchFilter
-from pyoco_gateway.runs.watch.many_runs import WatchRuns
-from pyoco_gateway.runs.watch.one_run import ResumePoint, WatchRun
+from pyoco_gateway.runs.watch.one_run import ResumePoint
+from pyoco_gateway.runs.watch.services import WatchServices
 from pyoco_gateway.streams.event_stream import MAX_STREAM_SEC, EventStream
 from pyoco_gateway.streams.limits import take_slot
+from pyoco_gateway.streams.openapi import event_stream
 from pyoco_protocol.runs.lifecycle import RunStatus
 
 router = APIRouter(tags=["runs"])
 lists = APIRouter(tags=["runs"], route_class=ListRoute)
 
-# One more digit than any revision has.
+# The number of digits of the largest 64-bit revision.
 _MAX_REVISION_DIGITS: Final = 20
 _LATEST_SEC: Final = 100_000_000_000
 
@@ -31,7 +33,7 @@ TimeoutSec = Annotated[
     Query(
         ge=1,
         le=MAX_STREAM_SEC,
-        description="After this many seconds the stream ends; resume it by `Last-Event-ID`.",
+        description="The stream ends after this many seconds; resume it with `Last-Event-ID`.",
     ),
 ]
 LastEventId = Annotated[
@@ -39,7 +41,7 @@ LastEventId = Annotated[
     Header(
         alias="Last-Event-ID",
         pattern=rf"^[0-9]{{0,{_MAX_REVISION_DIGITS}}}$",
-        description="The id of the last event that was seen: what came before is left out.",
+        description="The id of the last event received; the stream continues after it.",
     ),
 ]
 
@@ -48,30 +50,31 @@ LastEventId = Annotated[
     "/runs/watch",
     response_class=Response,
     responses={
-        200: event_stream("The runs, as they change.", "ready", "snapshot", "gone", "reset"),
+        200: event_stream("Changes of runs.", "ready", "snapshot", "gone", "reset"),
         **problems(422, 429, 503),
     },
 )
 async def get_runs_watch(
     request: Request,
     *,
-    status: Annotated[Sequence[RunStatus], Query(description="One of these.")] = (),
+    status: Annotated[Sequence[RunStatus], Query(description="Only runs of these statuses.")] = (),
     flow: Annotated[
-        str | None, Query(description="The name of the flow; a `*` at its end stands for any.")
+        str | None,
+        Query(description="Only runs of this flow; `*` at the end matches any ending."),
     ] = None,
-    tag: Annotated[str | None, Query(description="The tag it is routed by.")] = None,
+    tag: Annotated[str | None, Query(description="Only runs with this routing tag.")] = None,
     workflow_yaml_sha256: Annotated[
-        str | None, Query(description="The hash of its workflow file.")
+        str | None, Query(description="Only runs of the workflow file with this hash.")
     ] = None,
     timeout_sec: TimeoutSec = MAX_STREAM_SEC,
     last_event_id: LastEventId = "",
 ) -> Response:
-    """Tell each change of the runs that are wanted, in short form, as server-sent events.
+    """Stream each change of the runs that match, in short form, as server-sent events.
 
-    A run that ceases to be wanted is told once more as it is then. `reset` means that changes
-    may be missing: read the list anew.
+    A run that no longer matches is sent once more, in its new state. `reset` means that changes
+    may be missing: read the list again.
     """
-    open_stream: WatchRuns = request.state.watch_runs
+    open_stream = provided(request.scope, WatchServices).many_runs
     wanted = WatchFilter(frozenset(status), flow, tag, workflow_yaml_sha256)
     with ExitStack() as held:
         take_slot(request, held)
@@ -84,8 +87,8 @@ async def get_runs_watch(
     "/runs/{run_id}/watch",
     response_class=Response,
     responses={
-        200: event_stream("The run, as it changes, until it is over.", "snapshot", "gone"),
-        204: {"description": "The run is over, and the client has seen its end."},
+        200: event_stream("Snapshots of the run, until it has ended.", "snapshot", "gone"),
+        204: {"description": "The run has ended, and the client has received its last snapshot."},
         **problems(404, 422, 429, 503),
     },
 )
@@ -103,21 +106,21 @@ async def get_run_watch(
             ge=0,
             le=_LATEST_SEC,
             allow_inf_nan=False,
-            description="Unix seconds: begin with the first snapshot that is newer than this.",
+            description="Unix seconds: start with the first snapshot newer than this.",
         ),
     ] = 0.0,
     timeout_sec: TimeoutSec = MAX_STREAM_SEC,
     last_event_id: LastEventId = "",
 ) -> Response:
-    """Tell what a run is now and each change of it, as server-sent events, until it is over."""
-    open_stream: WatchRun = request.state.watch_run
+    """Stream the current snapshot of a run and each change, as server-sent events, to its end."""
+    open_stream = provided(request.scope, WatchServices).one_run
     seen = ResumePoint(_revision(last_event_id), since)
     with ExitStack() as held:
         take_slot(request, held)
         caller = caller_of(request.scope)
         events = await open_stream(run_id, caller, seen, held, with_records=bool(include))
         if events is None:
-            # The one answer after which a browser does not come back.
+            # A browser does not reconnect after 204.
             return Response(status_code=204)
         return EventStream(events, timeout_sec, held.pop_all())
 

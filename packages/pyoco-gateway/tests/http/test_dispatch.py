@@ -1,14 +1,14 @@
-"""405 says which methods a path takes, all of them."""
+"""405 answers name all methods of a path, and unknown paths answer 404."""
 
 import httpx
 
 
-async def test_a_method_that_a_path_does_not_take_is_refused(gateway: httpx.AsyncClient) -> None:
+async def test_a_method_that_a_path_does_not_have_is_refused(gateway: httpx.AsyncClient) -> None:
     for method, path, allowed in (
         ("PUT", "/runs/7d0c1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4", "DELETE, GET"),
         ("PATCH", "/runs/x/tasks", "GET"),
         ("OPTIONS", "/dlq/7", "DELETE, GET"),
-        # Spelled out, so these are no runs, and no dead letter.
+        # Literal paths, which are neither the id of a run nor the sequence of a dead letter.
         ("DELETE", "/runs/watch", "GET"),
         ("DELETE", "/runs/counts", "GET"),
         ("DELETE", "/runs/yaml", "POST"),
@@ -24,7 +24,7 @@ async def test_a_method_that_a_path_does_not_take_is_refused(gateway: httpx.Asyn
         assert answer.headers["Allow"] == allowed, path
 
 
-async def test_where_nothing_is_no_method_is_the_wrong_one(gateway: httpx.AsyncClient) -> None:
+async def test_an_unknown_path_answers_404_to_any_method(gateway: httpx.AsyncClient) -> None:
     for path in ("/dlq/", "/dlq/7/8", "/runs/x/y", "/nowhere", "/DLQ"):
         answer = await gateway.delete(path)
         assert (answer.status_code, answer.json()["err_id"]) == (404, "ERR-PYOCO-0110"), path

@@ -1,0 +1,52 @@
+"""What the body of a request may be: JSON or a form, and how large."""
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Self
+
+from pyoco_protocol.problems import BodyTooLargeError
+from pyoco_protocol.problems.base import TooLargeError
+
+JSON: Final = b"application/json"
+FORM: Final = b"multipart/form-data"
+# What a form adds to its file: the other fields, and the headers of all parts.
+FORM_BYTES: Final = 65_536
+
+
+class FileLimit(NamedTuple):
+    """The maximum size of a file, and the error for a larger one."""
+
+    max_bytes: int
+    error: type[TooLargeError]
+
+    def exceeded(self) -> TooLargeError:
+        """Return the error without the file's size: reading stops at the limit."""
+        return self.error(self.max_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class BodyRule:
+    """The content type and the size that the requests of a path may have."""
+
+    content_type: bytes
+    max_bytes: int
+    file: FileLimit | None = None
+
+    @classmethod
+    def json(cls, max_bytes: int) -> Self:
+        """Return the rule for JSON of at most `max_bytes`."""
+        return cls(JSON, max_bytes)
+
+    @classmethod
+    def form(cls, file: FileLimit) -> Self:
+        """Return the rule for a form with one file."""
+        return cls(FORM, file.max_bytes + FORM_BYTES, file)
+
+    def accepts(self, content_type: bytes) -> bool:
+        """Whether a Content-Type header names the content type of this rule."""
+        return content_type.partition(b";")[0].strip().lower() == self.content_type
+
+    def exceeded(self, declared_bytes: int | None = None) -> TooLargeError:
+        """Return the error for a larger body, whose size is known only if it was declared."""
+        if self.file is not None:
+            return self.file.exceeded()
+        return BodyTooLargeError(self.max_bytes, declared_bytes)

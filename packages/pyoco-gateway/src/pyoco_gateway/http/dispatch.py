@@ -1,0 +1,41 @@
+"""Calls the route of a request: without the framework where possible, else through it."""
+
+from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from pyoco_gateway.http.errors import answer_problem, named
+from pyoco_gateway.http.route_table import match_of
+from pyoco_gateway.http.shortening import shortened
+from pyoco_protocol.jetstream.requests import RefusedError
+from pyoco_protocol.problems import MethodNotAllowedError, PyocoError
+
+
+class Dispatch:
+    """Answers 405 by all methods of a path, where the framework looks at one route alone.
+
+    Routes with an `endpoint` in the route table bypass the framework: its matching, exit stacks
+    and middleware take as long as a submission itself. They are routes of the framework too, with
+    the same answers, so that they appear in the API description.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the request."""
+        match = match_of(scope)
+        if match.endpoint is not None:
+            # As the framework does: metrics are labelled with the path of this.
+            scope["route"] = match
+            try:
+                response = await match.endpoint(Request(scope, receive))
+            except (PyocoError, RefusedError) as error:
+                await answer_problem(named(error), scope, receive, send)
+            else:
+                await response(scope, receive, send)
+        elif match.methods is not None and scope["method"] not in match.methods:
+            refusal = MethodNotAllowedError(scope["method"], shortened(scope["path"]))
+            headers = {"Allow": ", ".join(sorted(match.methods))}
+            await answer_problem(refusal, scope, receive, send, headers)
+        else:
+            await self._app(scope, receive, send)

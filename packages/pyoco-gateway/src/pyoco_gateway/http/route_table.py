@@ -1,0 +1,165 @@
+"""Everything that is decided about a request by its method and path, in one table."""
+
+import re
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from pyoco_gateway.http.body_rules import BodyRule
+
+_SCOPE_KEY: Final = "pyoco.route"
+
+
+class Access(Enum):
+    """What a route requires where it requires no particular scope."""
+
+    PUBLIC = "public"
+    # A valid key with any scope.
+    ANY_KEY = "any key"
+
+
+# A string is the scope that the caller's key must have.
+Requirement = Access | str
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class PathRule:
+    """The decisions about one path: what each method requires, and what a body may be."""
+
+    methods: Mapping[str, Requirement]
+    # None for JSON of the usual size.
+    body: BodyRule | None = None
+
+
+# By the path as the route declares it, for example `/runs/{run_id}`.
+RouteRules = Mapping[str, PathRule]
+
+
+class UndecidedRouteError(TypeError):
+    """A route is served without a decision about who may use it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RouteMatch:
+    """The decisions about one request."""
+
+    # As the route declares it; None for a path that has a placeholder or is unknown.
+    path: str | None
+    requires: Requirement
+    body: BodyRule
+    # The methods of the path; None for an unknown path.
+    methods: frozenset[str] | None
+    # Called without the framework, where the request is for such a route.
+    endpoint: Endpoint | None = None
+
+
+class RouteTable:
+    """Finds the decisions about a request, from the routes in the order of the framework.
+
+    A literal path never matches a placeholder: `DELETE /dlq/redrive` is not a request for a dead
+    letter. An unknown path, or a method that a path does not have, requires a key all the same:
+    callers without a key do not learn which routes exist.
+    """
+
+    def __init__(
+        self,
+        routes: Iterable[BaseRoute],
+        rules: RouteRules,
+        *,
+        default_body: BodyRule,
+        direct: Mapping[tuple[str, str], Endpoint] | None = None,
+    ) -> None:
+        self._default_body = default_body
+        self._methods: dict[str, set[str]] = defaultdict(set)
+        self._patterns: list[tuple[re.Pattern[str], str, dict[str, Requirement]]] = []
+        for route in routes:
+            if not isinstance(route, Route):
+                raise UndecidedRouteError(f"{route!r} is not a plain route; its paths are unknown")
+            methods = route.methods or set()
+            required = {method: _required(rules, method, route.path) for method in methods}
+            self._methods[route.path] |= methods
+            if "{" not in route.path:
+                # The pattern of the framework also matches the path with a newline at its end.
+                required = {method: _not_public(each) for method, each in required.items()}
+            self._patterns.append((route.path_regex, route.path, required))
+        self._literal: dict[str, RouteMatch] = {}
+        self._known: dict[tuple[str, str], RouteMatch] = {}
+        for path, known in self._methods.items():
+            if "{" in path:
+                continue
+            rule = rules[path]
+            body = rule.body or default_body
+            self._literal[path] = RouteMatch(path, Access.ANY_KEY, body, frozenset(known))
+            for method in known:
+                self._known[method, path] = RouteMatch(
+                    path,
+                    rule.methods[method],
+                    body,
+                    frozenset(known),
+                    (direct or {}).get((method, path)),
+                )
+
+    def match(self, method: str, path: str) -> RouteMatch:
+        """Return the decisions about a request."""
+        known = self._known.get((method, path)) or self._literal.get(path)
+        return known or self._match_patterns(method, path)
+
+    def _match_patterns(self, method: str, path: str) -> RouteMatch:
+        requires: Requirement | None = None
+        methods: frozenset[str] | None = None
+        for pattern, template, required in self._patterns:
+            if not pattern.match(path):
+                continue
+            if methods is None and "{" in template:
+                methods = frozenset(self._methods[template])
+            if requires is None:
+                requires = required.get(method)
+            if requires is not None and methods is not None:
+                break
+        return RouteMatch(None, requires or Access.ANY_KEY, self._default_body, methods)
+
+
+class MatchRoute:
+    """The outermost middleware: notes the decisions about each request in its ASGI scope.
+
+    Start and stop of the server go to `lifespan`. Other protocols, such as WebSocket, get no
+    answer. So the middleware below sees nothing but HTTP requests.
+    """
+
+    def __init__(self, app: ASGIApp, table: RouteTable, lifespan: ASGIApp) -> None:
+        self._app = app
+        self._table = table
+        self._lifespan = lifespan
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, with the decisions about it."""
+        if scope["type"] == "http":
+            scope[_SCOPE_KEY] = self._table.match(scope["method"], scope["path"])
+            await self._app(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await self._lifespan(scope, receive, send)
+
+
+def match_of(scope: Mapping[str, Any]) -> RouteMatch:
+    """Return the decisions about a request that has passed `MatchRoute`."""
+    match: RouteMatch = scope[_SCOPE_KEY]
+    return match
+
+
+def _required(rules: RouteRules, method: str, path: str) -> Requirement:
+    rule = rules.get(path)
+    if rule is None or method not in rule.methods:
+        raise UndecidedRouteError(f"no decision about who may {method} {path}")
+    return rule.methods[method]
+
+
+def _not_public(requires: Requirement) -> Requirement:
+    return Access.ANY_KEY if requires is Access.PUBLIC else requires

@@ -1,0 +1,53 @@
+"""The decisions about every route: what a caller needs for it, and what its body may be."""
+
+from typing import Final
+
+from pyoco_gateway.access.caller import KeyScope
+from pyoco_gateway.http.body_rules import BodyRule, FileLimit
+from pyoco_gateway.http.route_table import Access, PathRule, RouteRules
+from pyoco_protocol.problems import WorkflowTooLargeError
+from pyoco_protocol.settings import SnapshotSettings
+
+_READ: Final = KeyScope.RUNS_READ
+_WRITE: Final = KeyScope.RUNS_WRITE
+_OPS: Final = KeyScope.OPS
+
+# The fields of a submission beside its params.
+_OTHER_FIELDS_BYTES: Final = 65_536
+# A character of three bytes takes six as a JSON escape.
+_ESCAPED: Final = 2
+
+
+def json_rule(snapshots: SnapshotSettings) -> BodyRule:
+    """Return the rule for the body of every path without a rule of its own."""
+    return BodyRule.json(_ESCAPED * snapshots.max_params_bytes + _OTHER_FIELDS_BYTES)
+
+
+def route_rules(snapshots: SnapshotSettings, *, description_is_public: bool) -> RouteRules:
+    """Return the rules by path; the gateway does not start while a route has none."""
+    workflow = BodyRule.form(FileLimit(snapshots.workflow_yaml_max_bytes, WorkflowTooLargeError))
+    description = Access.PUBLIC if description_is_public else Access.ANY_KEY
+    return {
+        "/": PathRule({"GET": Access.PUBLIC, "HEAD": Access.PUBLIC}),
+        # Without the scope `ops` it says no more than that the process serves.
+        "/health": PathRule({"GET": Access.PUBLIC, "HEAD": Access.PUBLIC}),
+        "/openapi.json": PathRule({"GET": description, "HEAD": description}),
+        "/runs": PathRule({"GET": _READ, "POST": _WRITE}),
+        "/runs/counts": PathRule({"GET": _READ}),
+        "/runs/watch": PathRule({"GET": _READ}),
+        "/runs/yaml": PathRule({"POST": _WRITE}, workflow),
+        "/runs/yaml/validate": PathRule({"POST": _WRITE}, workflow),
+        "/runs/{run_id}": PathRule({"GET": _READ, "DELETE": _WRITE}),
+        "/runs/{run_id}/tasks": PathRule({"GET": _READ}),
+        "/runs/{run_id}/logs": PathRule({"GET": _READ}),
+        "/runs/{run_id}/watch": PathRule({"GET": _READ}),
+        "/runs/{run_id}/cancel": PathRule({"POST": _WRITE}),
+        "/workers": PathRule({"GET": _OPS}),
+        "/workers/{worker_id}": PathRule({"PATCH": _OPS}),
+        "/queues": PathRule({"GET": _OPS}),
+        "/metrics": PathRule({"GET": _OPS}),
+        "/dlq": PathRule({"GET": _OPS}),
+        "/dlq/redrive": PathRule({"POST": _OPS}),
+        "/dlq/{seq}": PathRule({"GET": _OPS, "DELETE": _OPS}),
+        "/dlq/{seq}/redrive": PathRule({"POST": _OPS}),
+    }

@@ -1,0 +1,17 @@
+"""What the routes of run logs need."""
+
+from dataclasses import dataclass
+
+from pyoco_gateway.http.provided import Provided
+from pyoco_gateway.runs.logs.read import ReadOutput
+from pyoco_gateway.runs.logs.tails import OutputTails
+from pyoco_gateway.runs.read import ReadRun
+
+
+@dataclass(frozen=True)
+class LogServices(Provided):
+    """Read the log of a run page by page, or follow it."""
+
+    read: ReadOutput
+    read_run: ReadRun
+    feeds: OutputTails
