@@ -46,6 +46,13 @@ VIOLATIONS = [
     Violation("engine-in-one-place", "pyoco_gateway.planted", "import pyoco"),
     Violation("engine-in-one-place", "pyoco_protocol.planted", "import pyoco"),
     Violation("engine-in-one-place", "pyoco_client.planted", "import pyoco"),
+    Violation("worker-layers", "pyoco_worker.worker", "import pyoco_worker.cli"),
+    Violation("worker-layers", "pyoco_worker.claim.planted", "import pyoco_worker.intake.source"),
+    Violation("worker-layers", "pyoco_worker.run.planted", "import pyoco_worker.claim.apply"),
+    Violation("worker-layers", "pyoco_worker.child.planted", "import pyoco_worker.children.pool"),
+    Violation("worker-layers", "pyoco_worker.output.planted", "import pyoco_worker.children.pool"),
+    # A new module must be put into a layer.
+    Violation("worker-layers", "pyoco_worker.planted", "import os"),
 ]
 
 ALLOWED = [
@@ -53,7 +60,7 @@ ALLOWED = [
     ("pyoco_gateway.workflows.graph_check", "import pyoco"),
     ("pyoco_protocol.jetstream.planted", "import nats"),
     ("pyoco_gateway.planted", "import pyoco_protocol.jetstream"),
-    ("pyoco_worker.planted", "import pyoco_protocol.jetstream"),
+    ("pyoco_worker.run.planted", "import pyoco_protocol.jetstream"),
 ]
 
 

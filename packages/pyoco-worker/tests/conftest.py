@@ -17,7 +17,7 @@ from worker_bench import WorkerBench
 @pytest.fixture
 def flows() -> str:
     """The resolver of the flows that the tests run, as the command line takes it."""
-    return f"{Path(__file__).parent / 'flows' / 'worker_stories.py'}:resolve"
+    return f"{Path(__file__).parent / 'flows' / 'worker_flows.py'}:resolve"
 
 
 @pytest.fixture

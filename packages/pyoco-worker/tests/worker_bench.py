@@ -99,7 +99,7 @@ class WorkerBench:
     async def read(self, run_id: str) -> StoredRun:
         """Return the run as it stands."""
         found = await self.store.read(run_id)
-        assert found is not None, f"run {run_id} is not there"
+        assert found is not None, f"run {run_id} does not exist"
         return found
 
     async def status(self, run_id: str) -> str:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_worker.child.callable_policy import CallablePolicy, home_of, worker_modules
+from pyoco_worker.child.callable_policy import CallablePolicy, defining_module, worker_modules
 
 UNSET = CallablePolicy(None)
 MODULES = st.lists(st.sampled_from(["a", "b", "ab", "os"]), min_size=1, max_size=3).map(".".join)
@@ -93,4 +93,4 @@ def cached() -> None:
 )
 def test_a_function_is_at_home_where_it_was_made(function: Callable[..., Any], home: str) -> None:
     # Some modules of the standard library became packages in later versions.
-    assert home_of(function).partition("._")[0] == home
+    assert defining_module(function).partition("._")[0] == home

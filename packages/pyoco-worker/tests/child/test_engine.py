@@ -13,7 +13,7 @@ from pyoco.trace.backend import TraceBackend
 
 from pyoco_protocol.ids import new_run_id
 from pyoco_protocol.runs.lifecycle import TaskStatus
-from pyoco_worker.child.engine import EngineRun, _Engine, described
+from pyoco_worker.child.engine import EngineRun, _Engine
 from pyoco_worker.child.frames import Finished, Progress, RunOrder, TaskChanged
 
 
@@ -183,7 +183,7 @@ def test_what_the_tasks_do_is_told_on_the_way() -> None:
     run = EngineRun(order, max_record_bytes=1000, send=frames.append)
 
     def look() -> None:
-        run.tell_progress()
+        run.report_progress()
 
     run.execute(lambda _: chain(first, look, second))
     progress = next(frame for frame in frames if isinstance(frame, Progress))
@@ -243,16 +243,6 @@ def test_what_is_printed_is_not_kept_by_the_engine() -> None:
     finished = run.execute(lambda _: chain(speak, look))
     assert finished.records["look"].output is True
     assert run._context.logs == []
-
-
-def test_an_error_without_words_is_described_by_its_kind() -> None:
-    class WordlessError(Exception):
-        def __str__(self) -> str:
-            raise RuntimeError
-
-    assert described(WordlessError()).startswith("WordlessError")
-    assert described(ValueError("\ud800")) == "ValueError: \\ud800"
-    assert len(described(ValueError("x" * 100_000))) < 5_000
 
 
 def test_a_flow_may_raise_even_that() -> None:

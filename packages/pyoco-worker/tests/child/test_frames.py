@@ -12,7 +12,7 @@ from pyoco_worker.child.frames import (
     MAX_FRAME_BYTES,
     CancelOrder,
     Finished,
-    FrameCutter,
+    FrameDecoder,
     FrameError,
     Ready,
     RunOrder,
@@ -27,7 +27,7 @@ RUN = "7d0c1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4"
 
 def cut(stream: bytes, sizes: list[int]) -> list[bytes]:
     """Return the frames of a stream that arrives in pieces of these sizes."""
-    cutter, frames, rest = FrameCutter(), list[bytes](), stream
+    cutter, frames, rest = FrameDecoder(), list[bytes](), stream
     for size in sizes:
         frames += cutter.feed(rest[:size])
         rest = rest[size:]
@@ -49,16 +49,16 @@ def test_byte_by_byte_gives_the_same_frames_too() -> None:
 
 
 def test_a_frame_that_is_not_whole_yet_is_waited_for() -> None:
-    cutter = FrameCutter()
+    cutter = FrameDecoder()
     assert list(cutter.feed(packed(b"hello")[:-1])) == []
     assert list(cutter.feed(b"o")) == [b"hello"]
 
 
 def test_a_length_that_no_frame_has_is_refused_before_it_is_waited_for() -> None:
     with pytest.raises(FrameError):
-        list(FrameCutter().feed((MAX_FRAME_BYTES + 1).to_bytes(4, "big")))
+        list(FrameDecoder().feed((MAX_FRAME_BYTES + 1).to_bytes(4, "big")))
     with pytest.raises(FrameError):
-        list(FrameCutter().feed(b"Traceback (most recent call last)"))
+        list(FrameDecoder().feed(b"Traceback (most recent call last)"))
 
 
 @given(strategies.run_ids, strategies.flow_names, strategies.params)
@@ -66,7 +66,7 @@ def test_an_order_arrives_as_it_was_given(
     run_id: str, flow_name: str, params: dict[str, JsonValue]
 ) -> None:
     order = RunOrder(run_id=run_id, attempt=3, flow_name=flow_name, params=params)
-    (body,) = FrameCutter().feed(order.pack())
+    (body,) = FrameDecoder().feed(order.pack())
     assert parse_from_parent(body) == order
 
 
@@ -79,15 +79,15 @@ def test_an_end_arrives_as_it_was_told(output: JsonValue, error: str) -> None:
         tasks={"a": TaskStatus.FAILED},
         records={"a": TaskRecord(state=TaskStatus.FAILED, output=output)},
     )
-    (body,) = FrameCutter().feed(finished.pack())
+    (body,) = FrameDecoder().feed(finished.pack())
     assert parse_from_child(body) == finished
 
 
 def test_each_kind_of_frame_is_told_by_its_kind() -> None:
     for frame in (Ready(), Unusable(error="no such module")):
-        (body,) = FrameCutter().feed(frame.pack())
+        (body,) = FrameDecoder().feed(frame.pack())
         assert parse_from_child(body) == frame
-    (body,) = FrameCutter().feed(CancelOrder(run_id=RUN).pack())
+    (body,) = FrameDecoder().feed(CancelOrder(run_id=RUN).pack())
     assert parse_from_parent(body) == CancelOrder(run_id=RUN)
 
 

@@ -23,8 +23,7 @@ from pyoco_worker.children.child_process import (
     ChildSetup,
     ChildUnusableError,
 )
-from pyoco_worker.children.environment import child_environment
-from pyoco_worker.config import Flags, worker_config
+from pyoco_worker.config import Flags, child_environment, worker_config
 from worker_bench import began, let_go_on
 
 MAX_RECORD_BYTES = 262_144
@@ -97,7 +96,7 @@ async def test_a_flow_runs_and_tells_what_its_tasks_did(child: ChildProcess) -> 
 async def test_a_flow_that_raises_tells_what_and_where(child: ChildProcess) -> None:
     finished = await run(child, "fail")
     assert (finished.how, finished.error) == ("failed", "ValueError: the shop is closed")
-    assert "worker_stories.py" in (finished.traceback or "")
+    assert "worker_flows.py" in (finished.traceback or "")
     assert finished.tasks == {
         "greet": TaskStatus.SUCCEEDED,
         "fail": TaskStatus.FAILED,
@@ -149,7 +148,7 @@ async def test_a_child_that_dies_says_how(child: ChildProcess, flow: str, how: s
         await run(child, "greet")
 
 
-async def test_the_last_words_of_a_child_are_kept(child: ChildProcess) -> None:
+async def test_the_last_output_of_a_child_are_kept(child: ChildProcess) -> None:
     with pytest.raises(ChildDiedError) as death:
         await run(child, "leave")
     assert death.value.last_output == "leaving now"
@@ -175,7 +174,7 @@ async def test_a_child_that_writes_no_frames_is_given_up(child: ChildProcess) ->
 async def test_any_amount_of_printing_holds_nothing_up(child: ChildProcess) -> None:
     finished = await run(child, "print")
     assert (finished.how, output(finished, "print_much")) == ("succeeded", "printed")
-    assert len(child._last_words()) < 20_000
+    assert len(child._last_output()) < 20_000
 
 
 async def test_an_output_of_any_size_is_a_success(child: ChildProcess) -> None:

@@ -1,4 +1,4 @@
-"""The flows that the worker's tests run. Each is a chain of the functions that STORIES names."""
+"""The flows that the worker's tests run. Each is a chain of the functions that CHAINS names."""
 
 import ctypes
 import os
@@ -20,7 +20,7 @@ def resolve(flow_name: str) -> Flow:
     if flow_name in WHOLE:
         return WHOLE[flow_name]()
     flow = Flow(name=flow_name)
-    for step in STORIES[flow_name]:
+    for step in CHAINS[flow_name]:
         # A task collects the edges of every flow it is put into, so each flow gets its own.
         flow >> task(step)
     return flow
@@ -202,7 +202,7 @@ def many_large() -> Flow:
     return flow
 
 
-STORIES: dict[str, tuple[Callable[..., object], ...]] = {
+CHAINS: dict[str, tuple[Callable[..., object], ...]] = {
     "noop": (noop,),
     "blink": (blink,),
     "note": (note,),

@@ -13,16 +13,16 @@ from pyoco_protocol.ids import new_run_id
 from pyoco_protocol.runs.output import LogEntry
 from pyoco_worker.child.frames import Finished, RunOrder
 from pyoco_worker.children.child_process import ChildDiedError, ChildProcess, ChildSetup
-from pyoco_worker.children.environment import child_environment
-from pyoco_worker.output.batching import LogBatching
+from pyoco_worker.config import child_environment
+from pyoco_worker.output.buffer import OutputBuffer
 
-MAX_LOG_BYTES = 100_000
+MAX_OUTPUT_BYTES = 100_000
 Said = tuple[str | None, str, str]
 
 
 @pytest.fixture
 async def child(tmp_path: Path) -> AsyncGenerator[ChildProcess]:
-    flows = Path(__file__).parents[1] / "flows" / "talking_stories.py"
+    flows = Path(__file__).parents[1] / "flows" / "printing_flows.py"
     (tmp_path / "runs").mkdir()
     setup = ChildSetup(
         resolver=f"{flows}:resolve",
@@ -30,7 +30,7 @@ async def child(tmp_path: Path) -> AsyncGenerator[ChildProcess]:
         max_record_bytes=262_144,
         environment=child_environment({"PATH": os.defpath}),
         directory=tmp_path / "runs",
-        max_log_bytes=MAX_LOG_BYTES,
+        max_output_bytes=MAX_OUTPUT_BYTES,
     )
     ready = await ChildProcess.start(setup)
     try:
@@ -43,7 +43,7 @@ class Listener:
     """Takes what a run prints, as the worker does."""
 
     def __init__(self) -> None:
-        self.batching = LogBatching("run", 1, MAX_LOG_BYTES)
+        self.batching = OutputBuffer("run", 1, MAX_OUTPUT_BYTES)
 
     async def run(self, child: ChildProcess, flow_name: str, **params: Any) -> Finished:
         order = RunOrder(run_id=new_run_id(), attempt=1, flow_name=flow_name, params=params)
@@ -175,9 +175,9 @@ async def test_a_flood_is_cut_off_and_holds_nothing_up(child: ChildProcess) -> N
     finished = await listener.run(child, "flood", megabytes=100)
     assert (finished.how, finished.records["flood"].output) == ("succeeded", "printed")
     entries = listener.entries()
-    assert sum(len(entry.text) for entry in entries) <= MAX_LOG_BYTES
+    assert sum(len(entry.text) for entry in entries) <= MAX_OUTPUT_BYTES
     assert [entry.text for entry in entries[:-1]] == ["x" * 999] * (len(entries) - 1)
-    assert str(MAX_LOG_BYTES) in entries[-1].text
+    assert str(MAX_OUTPUT_BYTES) in entries[-1].text
     # KiB: the hundredth part would be too much.
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000
     # The next run has all of its own again.
@@ -196,7 +196,7 @@ async def test_all_that_a_dying_child_said_is_kept(child: ChildProcess, lines: i
     assert (None, "stderr", "famous last words") in said or lines > 1
 
 
-async def test_the_last_words_after_a_flood_are_the_last_ones(child: ChildProcess) -> None:
+async def test_the_last_output_after_a_flood_are_the_last_ones(child: ChildProcess) -> None:
     listener = Listener()
     with pytest.raises(ChildDiedError) as death:
         await listener.run(child, "die-talking", lines=20_000)

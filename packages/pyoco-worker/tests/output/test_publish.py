@@ -17,7 +17,7 @@ CAP = 1_048_576
 @pytest.fixture
 def flows() -> str:
     """Have the bench run the flows that print."""
-    return f"{Path(__file__).parents[1] / 'flows' / 'talking_stories.py'}:resolve"
+    return f"{Path(__file__).parents[1] / 'flows' / 'printing_flows.py'}:resolve"
 
 
 async def test_what_a_run_printed_is_there_when_its_end_is_seen(bench: WorkerBench) -> None:

@@ -20,7 +20,7 @@ authorization {{ users: [
 
 async def test_it_waits_for_the_queue_that_others_make(bench: WorkerBench) -> None:
     async with bench.worker_process(env=PREPARES_NOTHING) as worker:
-        await worker.wait_for_log("the queue of tag default is not there")
+        await worker.wait_for_log("the queue of tag default does not exist")
         assert not log_lines(worker, "worker ready")
         assert "PYOCO_WORKER_TAGS" in worker.log()
         streams = await ask(bench.broker.client, "$JS.API.CONSUMER.NAMES.PYOCO_WORK")

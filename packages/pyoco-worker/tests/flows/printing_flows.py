@@ -26,7 +26,7 @@ def resolve(flow_name: str) -> Flow:
     if flow_name in WHOLE:
         return WHOLE[flow_name]()
     flow = Flow(name=flow_name)
-    for step in STORIES[flow_name]:
+    for step in CHAINS[flow_name]:
         flow >> task(step)
     return flow
 
@@ -172,7 +172,7 @@ def resolver_talks() -> Flow:
     return flow
 
 
-STORIES: dict[str, tuple[Callable[..., object], ...]] = {
+CHAINS: dict[str, tuple[Callable[..., object], ...]] = {
     "silent": (silent,),
     "talk": (talk, listen),
     "logging": (log_it,),

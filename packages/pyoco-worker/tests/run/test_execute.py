@@ -42,7 +42,7 @@ async def test_a_flow_that_raises_fails_its_run_with_the_cause(bench: WorkerBenc
         "fail": TaskStatus.FAILED,
         "shout": TaskStatus.PENDING,
     }
-    assert "worker_stories.py" in (ended.task_records["fail"].traceback or "")
+    assert "worker_flows.py" in (ended.task_records["fail"].traceback or "")
     assert (letter.reason, letter.run_id) == (DeadLetterReason.EXECUTION_ERROR, run_id)
     assert (letter.flow_name, letter.tag, letter.attempt) == ("fail", "default", 1)
     assert letter.error == ended.error

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_worker.children.group_guard import groups_left
+from pyoco_worker.children.watchdog_process import groups_left
 
 pids = st.integers(min_value=2, max_value=4_194_304)
 

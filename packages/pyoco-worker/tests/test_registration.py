@@ -121,7 +121,7 @@ async def test_a_worker_that_thaws_leaves_the_record_to_who_took_it_over(
         async with bench.worker("--worker-id", "w1", env=QUICK):
             heir = await record_of(bench)
             frozen.resume()
-            await frozen.wait_for_log("another worker has taken this id over")
+            await frozen.wait_for_log("another worker has taken over this id")
             frozen.terminate()
             assert await frozen.wait() == 0
             still = await record_of(bench)
