@@ -1,4 +1,4 @@
-"""The groups that a worker leaves behind are those it named and did not take back."""
+"""The watchdog kills the groups that were added and not removed."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,14 +9,14 @@ pids = st.integers(min_value=2, max_value=4_194_304)
 
 
 @given(st.lists(pids, unique=True), st.lists(pids, unique=True))
-def test_what_was_named_and_not_taken_back_is_left(named: list[int], gone: list[int]) -> None:
-    lines = [*(f"+{pid}\n" for pid in named), *(f"-{pid}\n" for pid in gone)]
-    assert groups_left(lines) == set(named) - set(gone)
+def test_added_groups_that_were_not_removed_are_left(added: list[int], removed: list[int]) -> None:
+    lines = [*(f"+{pid}\n" for pid in added), *(f"-{pid}\n" for pid in removed)]
+    assert groups_left(lines) == set(added) - set(removed)
 
 
-def test_a_number_may_be_used_again() -> None:
+def test_a_group_number_can_be_reused() -> None:
     assert groups_left(["+7\n", "-7\n", "+7\n"]) == {7}
 
 
-def test_without_a_word_nothing_is_killed() -> None:
+def test_without_input_no_group_is_left() -> None:
     assert groups_left([]) == set()
