@@ -34,9 +34,9 @@ class Delivery:
         self.num_delivered = metadata.num_delivered
 
     def replace_with(self, newer: "Delivery") -> None:
-        """Send later acknowledgements through a newer delivery of the same job.
+        """Use a newer delivery of the same job for all later acknowledgements.
 
-        JetStream ignores acknowledgements of the older delivery.
+        The queue waits for an acknowledgement of its latest delivery.
         """
         self._reply = newer._reply
         self.num_delivered = newer.num_delivered

@@ -49,7 +49,7 @@ class JobHandler:
             active.delivery.replace_with(delivery)
             return
         if active is not None:
-            # A second job of a run that this worker executes, made by mistake: the owner is alive.
+            # A second job of a run that this worker still executes: leave the run alone.
             await give_back(delivery, self.claimer.leave_to_owner_sec)
             return
         if job.run_id in self.claiming:
