@@ -150,7 +150,7 @@ async def test_a_last_line_without_newline_is_captured(child: ChildProcess) -> N
     ]
 
 
-async def test_what_is_no_text_is_replaced(child: ChildProcess) -> None:
+async def test_bytes_that_are_not_text_are_escaped_or_replaced(child: ChildProcess) -> None:
     texts = [text for _, _, text in await lines_of(child, "odd")]
     assert texts == [
         "a\ufffd\ufffdb",

@@ -204,7 +204,7 @@ async def test_a_worker_takes_only_runs_of_its_tags(bench: WorkerBench) -> None:
     assert await bench.jobs_left() == 1
 
 
-async def test_concurrency_runs_are_executed_at_once(bench: WorkerBench) -> None:
+async def test_as_many_runs_as_the_concurrency_are_executed_at_once(bench: WorkerBench) -> None:
     async with bench.worker(concurrency=3):
         waits = [bench.wait_files() for _ in range(3)]
         runs = [await bench.submit("wait", **waiting) for waiting in waits]
