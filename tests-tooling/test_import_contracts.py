@@ -73,6 +73,13 @@ VIOLATIONS = [
     Violation(
         "gateway-run-layers", "pyoco_gateway.runs.read", "import pyoco_gateway.runs.services"
     ),
+    Violation("worker-layers", "pyoco_worker.worker", "import pyoco_worker.cli"),
+    Violation("worker-layers", "pyoco_worker.claim.planted", "import pyoco_worker.intake.source"),
+    Violation("worker-layers", "pyoco_worker.run.planted", "import pyoco_worker.claim.apply"),
+    Violation("worker-layers", "pyoco_worker.child.planted", "import pyoco_worker.children.pool"),
+    Violation("worker-layers", "pyoco_worker.output.planted", "import pyoco_worker.children.pool"),
+    # A new module must be put into a layer.
+    Violation("worker-layers", "pyoco_worker.planted", "import os"),
 ]
 
 ALLOWED = [
@@ -80,7 +87,7 @@ ALLOWED = [
     ("pyoco_gateway.workflows.graph_check", "import pyoco"),
     ("pyoco_protocol.jetstream.planted", "import nats"),
     ("pyoco_gateway.http.planted", "import pyoco_protocol.jetstream"),
-    ("pyoco_worker.planted", "import pyoco_protocol.jetstream"),
+    ("pyoco_worker.run.planted", "import pyoco_protocol.jetstream"),
 ]
 
 

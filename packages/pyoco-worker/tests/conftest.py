@@ -1,4 +1,4 @@
-"""What the tests of the worker share: flows to run, and a broker with a queue to run them from."""
+"""Fixtures of the worker's tests: flows, and a broker with a queue."""
 
 import sys
 from collections.abc import AsyncGenerator
@@ -8,7 +8,7 @@ import pytest
 
 from pyoco_testkit.nats_server import NatsServer
 
-# Tests in folders import what lies beside this file; without packages it has to be named.
+# Tests in subfolders import modules of this folder, which is not a package.
 sys.path.insert(0, str(Path(__file__).parent))
 
 from worker_bench import WorkerBench
@@ -16,12 +16,12 @@ from worker_bench import WorkerBench
 
 @pytest.fixture
 def flows() -> str:
-    """The resolver of the flows that the tests run, as the command line takes it."""
-    return f"{Path(__file__).parent / 'flows' / 'worker_stories.py'}:resolve"
+    """The value of `--flow-resolver` for the flows of the tests."""
+    return f"{Path(__file__).parent / 'flows' / 'worker_flows.py'}:resolve"
 
 
 @pytest.fixture
 async def bench(nats_server: NatsServer, tmp_path: Path, flows: str) -> AsyncGenerator[WorkerBench]:
-    """A broker, a store, a queue, and workers as the test asks for them; no gateway."""
+    """A broker with a run store and a queue, and workers on request; no gateway."""
     async with WorkerBench(nats_server, tmp_path, flows) as ready:
         yield ready

@@ -1,4 +1,4 @@
-"""What a worker is told to do: its flags over its environment, wrong values refused by name."""
+"""The configuration: flags override variables, and an invalid value is refused by name."""
 
 import os
 from pathlib import Path
@@ -8,10 +8,18 @@ from pydantic import TypeAdapter
 
 from pyoco_protocol.ids import WorkerId
 from pyoco_protocol.problems import SettingsError
-from pyoco_worker.config import Flags, default_worker_id, log_settings, worker_config
+from pyoco_worker.config import (
+    Flags,
+    child_environment,
+    default_worker_id,
+    log_settings,
+    worker_config,
+)
 
 
-def test_nothing_given_means_the_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_flags_and_variables_the_defaults_apply(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     config = worker_config(Flags(), {})
     assert config.tags == ("default",)
@@ -27,7 +35,7 @@ def test_nothing_given_means_the_defaults(tmp_path: Path, monkeypatch: pytest.Mo
     assert config.letters_for_execution_errors
 
 
-def test_the_environment_is_heard(tmp_path: Path) -> None:
+def test_variables_override_the_defaults(tmp_path: Path) -> None:
     config = worker_config(
         Flags(),
         {
@@ -51,7 +59,7 @@ def test_the_environment_is_heard(tmp_path: Path) -> None:
     assert (config.retention_sec, config.letters_for_execution_errors) == (60, False)
 
 
-def test_a_flag_wins_over_the_environment(tmp_path: Path) -> None:
+def test_a_flag_overrides_a_variable(tmp_path: Path) -> None:
     flags = Flags(
         tags=("a", "b"),
         worker_id="mine",
@@ -67,7 +75,7 @@ def test_a_flag_wins_over_the_environment(tmp_path: Path) -> None:
     assert log_settings({"PYOCO_LOG_LEVEL": "ERROR"}, None).log_level == "ERROR"
 
 
-def test_a_directory_is_found_from_anywhere(
+def test_a_relative_data_directory_becomes_absolute(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -87,12 +95,16 @@ def test_a_directory_is_found_from_anywhere(
         ("PYOCO_DLQ_PUBLISH_EXECUTION_ERROR", "maybe"),
     ],
 )
-def test_a_bad_value_is_refused_by_name(variable: str, value: str) -> None:
+def test_an_invalid_value_is_refused_with_the_name_of_its_variable(
+    variable: str, value: str
+) -> None:
     with pytest.raises(SettingsError, match=variable):
         worker_config(Flags(), {variable: value})
 
 
-def test_user_code_gets_what_is_allowed_and_what_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_children_get_the_allowed_variables_and_those_in_pass_env(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("PYOCO_NATS_URL", "nats://user:secret@broker")
     monkeypatch.setenv("ACME_REGION", "eu")
     monkeypatch.setenv("ACME_SECRET", "hush")
@@ -105,10 +117,51 @@ def test_user_code_gets_what_is_allowed_and_what_is_named(monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     "host", ["host", "host.example.com", "a..b", "ホスト", "a b", "", "_x", ".x", "x."]
 )
-def test_the_default_name_is_a_valid_one_on_any_host(
+def test_the_default_worker_id_is_valid_on_any_host(
     host: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("socket.gethostname", lambda: host)
     name = default_worker_id()
     assert TypeAdapter(WorkerId).validate_python(name) == name
     assert name.endswith(f"-{os.getpid()}")
+
+
+WORKER_ENVIRONMENT = {
+    "PATH": "/usr/bin",
+    "HOME": "/home/w",
+    "LANG": "ja_JP.UTF-8",
+    "LC_ALL": "C.UTF-8",
+    "TZ": "Asia/Tokyo",
+    "PYTHONPATH": "/flows",
+    "PYOCO_NATS_URL": "nats://user:secret@broker",
+    "PYOCO_AUTH_PEPPER": "secret",
+    "AWS_SECRET_ACCESS_KEY": "secret",
+    "AWS_REGION": "eu",
+    "DATABASE_URL": "postgres://secret",
+    "path": "no such thing",
+    "LC": "not a locale",
+}
+
+
+def test_a_child_gets_the_variables_that_programs_need_and_no_secret() -> None:
+    seen = child_environment(WORKER_ENVIRONMENT)
+    assert seen == {
+        name: WORKER_ENVIRONMENT[name]
+        for name in ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "PYTHONPATH")
+    }
+
+
+def test_an_operator_can_name_more_variables_and_patterns() -> None:
+    seen = child_environment(WORKER_ENVIRONMENT, ["AWS_*", "DATABASE_URL"])
+    assert seen["AWS_REGION"] == "eu"
+    assert seen["DATABASE_URL"] == "postgres://secret"
+    assert "PYOCO_NATS_URL" not in seen
+    assert "PYOCO_AUTH_PEPPER" not in seen
+
+
+def test_a_name_does_not_match_as_a_prefix() -> None:
+    assert "AWS_REGION" not in child_environment(WORKER_ENVIRONMENT, ["AWS", "AWS_"])
+
+
+def test_an_empty_environment_stays_empty() -> None:
+    assert child_environment({}) == {}

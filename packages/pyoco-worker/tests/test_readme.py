@@ -8,7 +8,7 @@ from worker_bench import WorkerBench
 README = Path(__file__).parents[1] / "README.md"
 
 
-async def test_the_flow_of_the_readme_runs(bench: WorkerBench) -> None:
+async def test_the_flow_in_the_readme_runs(bench: WorkerBench) -> None:
     (block,) = blocks_in(README)
     file = bench.directory / block.name
     file.write_text(block.text, encoding="utf-8")
@@ -22,6 +22,6 @@ async def test_the_flow_of_the_readme_runs(bench: WorkerBench) -> None:
     assert missing.err_id == "ERR-PYOCO-0006"
 
 
-def test_the_table_of_flags_is_that_of_the_command() -> None:
+def test_the_readme_lists_the_flags_of_the_command() -> None:
     documented = [row["flag"] for row in tables_in(README)["Command line"]]
     assert documented == [*(option.opts[-1] for option in command.params), "--help"]

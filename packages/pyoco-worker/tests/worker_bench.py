@@ -1,4 +1,4 @@
-"""A queue and a store as a gateway would use them, and real workers at the other end."""
+"""A queue and a run store, used as a gateway uses them, and real workers."""
 
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -30,7 +30,7 @@ NAMES = Names()
 
 
 class WorkerBench:
-    """Submits runs as a gateway does, starts workers, and looks at what becomes of it all."""
+    """Submits runs as a gateway does, starts workers, and reads what they store."""
 
     def __init__(
         self, nats: NatsServer, directory: Path, flows: str, *, url: str | None = None
@@ -63,7 +63,7 @@ class WorkerBench:
     ) -> None:
         await self._exits.aclose()
 
-    # --- what a gateway does
+    # --- writes of a gateway
 
     async def admit(self, flow_name: str, **fields: Any) -> RunSnapshot:
         """Store a run without a job: PENDING, or as `fields` say."""
@@ -72,7 +72,7 @@ class WorkerBench:
     async def queue(
         self, wanted: RunJob | bytes, *, headers: Mapping[str, str] | None = None
     ) -> int:
-        """Publish a job, or what is none, and return its sequence."""
+        """Publish a job, or any bytes, and return the stream sequence."""
         body = wanted if isinstance(wanted, bytes) else wanted.to_bytes()
         subject = NAMES.work("default" if isinstance(wanted, bytes) else wanted.tag)
         answer = await ask(self.broker.client, subject, body, headers=headers)
@@ -85,7 +85,7 @@ class WorkerBench:
         return run.run_id
 
     async def submit_noted(self, flow_name: str, **params: Any) -> str:
-        """Submit a flow that begins by adding a line to the ledger."""
+        """Submit a flow whose first task adds a line to the ledger."""
         return await self.submit(flow_name, ledger=str(self.ledger), **params)
 
     async def consumer(self, **settings: float) -> None:
@@ -93,25 +93,25 @@ class WorkerBench:
         spec = wanted_consumer("default", NAMES, ConsumerSettings.model_validate(settings))
         await ensure_consumer(self.broker.client, spec)
 
-    # --- what becomes of it
+    # --- reads
 
     async def read(self, run_id: str) -> StoredRun:
-        """Return the run as it stands."""
+        """Return the stored run."""
         found = await self.store.read(run_id)
-        assert found is not None, f"run {run_id} is not there"
+        assert found is not None, f"run {run_id} does not exist"
         return found
 
     async def status(self, run_id: str) -> str:
-        """Return the status of the run as it stands."""
+        """Return the stored status of the run."""
         return (await self.read(run_id)).snapshot.status.value
 
     async def ended(self, run_id: str, timeout: float = 20.0) -> RunSnapshot:
-        """Return the run once it has ended, in whatever way."""
+        """Return the run when its status is terminal."""
 
-        def is_over(found: StoredRun) -> bool:
+        def is_terminal(found: StoredRun) -> bool:
             return found.snapshot.status.is_terminal
 
-        return (await eventually(lambda: self.read(run_id), is_over, timeout)).snapshot
+        return (await eventually(lambda: self.read(run_id), is_terminal, timeout)).snapshot
 
     async def jobs_left(self) -> int:
         """Return how many jobs the queue holds."""
@@ -119,11 +119,11 @@ class WorkerBench:
         return int(answer["state"]["messages"])
 
     async def settled(self, timeout: float = 20.0) -> None:
-        """Return when the queue holds no job any more."""
+        """Return when the queue is empty."""
         await eventually(self.jobs_left, 0, timeout)
 
     async def deliveries(self, tag: str = "default") -> int:
-        """Return how many times the queue has handed out a job."""
+        """Return how many deliveries the queue has made."""
         subject = f"$JS.API.CONSUMER.INFO.{NAMES.work_stream}.{work_consumer(tag)}"
         answer = await ask(self.broker.client, subject)
         return int(answer["delivered"]["consumer_seq"])
@@ -142,22 +142,22 @@ class WorkerBench:
             letters.append(DeadLetter.model_validate_json(reply.data))
             sequence = int(headers["Nats-Sequence"]) + 1
 
-    async def log_chunks(self, run_id: str) -> list[OutputChunk]:
-        """Return what the run has printed, as it is stored."""
-        logs, found, seq = OutputStore(self.broker, NAMES), list[OutputChunk](), 0
-        while (stored := await logs.next(run_id, seq)) is not None:
+    async def output_chunks(self, run_id: str) -> list[OutputChunk]:
+        """Return the stored output chunks of the run."""
+        store, found, seq = OutputStore(self.broker, NAMES), list[OutputChunk](), 0
+        while (stored := await store.next(run_id, seq)) is not None:
             assert stored.chunk is not None
             found.append(stored.chunk)
             seq = stored.stream_seq + 1
         return found
 
     async def printed(self, run_id: str) -> list[str]:
-        """Return the lines the run has printed."""
-        chunks = await self.log_chunks(run_id)
+        """Return the lines that the run has printed."""
+        chunks = await self.output_chunks(run_id)
         return [entry.text for chunk in chunks for entry in chunk.entries]
 
     def executions(self, run_id: str) -> list[int]:
-        """Return under which attempts the run has been executed, by its own account."""
+        """Return the attempts that the flow has written to the ledger."""
         if not self.ledger.exists():
             return []
         lines = [line.split() for line in self.ledger.read_text(encoding="utf-8").splitlines()]
@@ -173,7 +173,7 @@ class WorkerBench:
         env: Mapping[str, str] | None = None,
         nats_url: str | None = None,
     ) -> ManagedProcess:
-        """Return a worker that is not started yet."""
+        """Return the process of a worker, not started yet."""
         self._workers += 1
         name = f"worker-{self._workers}"
         command = [
@@ -194,7 +194,7 @@ class WorkerBench:
         env: Mapping[str, str] | None = None,
         nats_url: str | None = None,
     ) -> AsyncGenerator[ManagedProcess]:
-        """A worker that takes jobs; leaving the context stops it."""
+        """Yield a worker that takes jobs; stop it at the end."""
         process = self.worker_process(
             *arguments, flows=flows, concurrency=concurrency, env=env, nats_url=nats_url
         )
@@ -203,7 +203,7 @@ class WorkerBench:
             yield process
 
     def wait_files(self) -> dict[str, str]:
-        """Return the params of a flow that waits: it says when it begins, and is told to go on."""
+        """Return params of a waiting flow: a file it creates, and a file it waits for."""
         self._workers += 1
         return {
             "began": str(self.directory / f"began-{self._workers}"),
@@ -212,17 +212,17 @@ class WorkerBench:
 
 
 async def began(params: Mapping[str, str], timeout: float = 20.0) -> None:
-    """Return when the flow with these params waits."""
+    """Return when the flow with these params has started to wait."""
     await eventually(Path(params["began"]).exists, True, timeout)
 
 
 def let_go_on(params: Mapping[str, str]) -> None:
-    """Let the flow with these params go on."""
+    """Let the flow with these params continue."""
     Path(params["until"]).touch()
 
 
 def names_in(directory: Path) -> set[str]:
-    """Return what lies in a directory."""
+    """Return the names in a directory."""
     return {path.name for path in directory.iterdir()}
 
 

@@ -1,4 +1,4 @@
-"""Takes runs from the queue, executes Pyoco flows in child processes, reports."""
+"""The worker: takes runs from the queue, executes Pyoco flows in child processes, reports."""
 
 from importlib.metadata import version
 

@@ -1,4 +1,4 @@
-"""`python -m pyoco_worker` is the command `pyoco-worker`."""
+"""`python -m pyoco_worker` runs the command `pyoco-worker`."""
 
 from pyoco_worker.cli import main
 

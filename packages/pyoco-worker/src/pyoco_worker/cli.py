@@ -32,10 +32,10 @@ class _Tags(click.ParamType):  # type: ignore[type-arg,unused-ignore] # generic 
         if isinstance(value, tuple):
             return value
         tags = tuple(dict.fromkeys(tag.strip() for tag in str(value).split(",") if tag.strip()))
-        wrong = [tag for tag in tags if not is_tag(tag)]
-        if wrong or not tags:
+        invalid = [tag for tag in tags if not is_tag(tag)]
+        if invalid or not tags:
             self.fail(
-                f"{', '.join(wrong) or value!r}: a tag has letters, digits, '_' and '-' only; "
+                f"{', '.join(invalid) or value!r}: use letters, digits, '_' and '-' only, "
                 "for example --tags default,gpu",
                 param,
                 ctx,
@@ -58,25 +58,25 @@ def _worker_id(_: click.Context, __: click.Parameter, value: str | None) -> str 
 @click.option(
     "--tags",
     type=_Tags(),
-    help="Which runs to take: those with one of these tags. [default: PYOCO_DEFAULT_TAG]",
+    help="Take runs that have one of these tags. [default: PYOCO_DEFAULT_TAG]",
 )
 @click.option(
     "--worker-id",
     metavar="ID",
     callback=_worker_id,
-    help="The worker's name. [default: <hostname>-<pid>]",
+    help="Id of this worker. [default: <hostname>-<pid>]",
 )
 @click.option(
     "--flow-resolver",
     metavar="SPEC",
-    help="Function that returns the flow of a name, as module:function or path/to/file.py:function."
+    help="Function that returns a flow by name, as module:function or path/to/file.py:function."
     " [default: installed pyoco.flows entry points]",
 )
 @click.option(
     "--concurrency",
     type=click.IntRange(1, 1024),
     metavar="N",
-    help="How many runs at once, each in a process of its own. [default: number of CPUs]",
+    help="Number of concurrent runs, each in its own process. [default: number of CPUs]",
 )
 @click.option(
     "--poll-timeout",
@@ -84,7 +84,7 @@ def _worker_id(_: click.Context, __: click.Parameter, value: str | None) -> str 
     default=5.0,
     show_default=True,
     metavar="SEC",
-    help="How long one request for jobs stays open.",
+    help="How long one pull request for jobs stays open.",
 )
 @click.option(
     "--drain-timeout-sec",
@@ -92,19 +92,19 @@ def _worker_id(_: click.Context, __: click.Parameter, value: str | None) -> str 
     default=30.0,
     show_default=True,
     metavar="SEC",
-    help="How long runs may go on after SIGTERM before they are given to other workers.",
+    help="How long runs may continue after SIGTERM before they are given back to the queue.",
 )
 @click.option("--run-once", is_flag=True, help="Wait for one job up to --poll-timeout, then exit.")
 @click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Where runs work. [env: PYOCO_WORKER_DATA_DIR]",
+    help="Directory for the working directories of runs. [env: PYOCO_WORKER_DATA_DIR]",
 )
 @click.option(
     "--log-level",
     type=click.Choice(_LEVELS, case_sensitive=False),
-    help="Lowest level that is logged. [env: PYOCO_LOG_LEVEL]",
+    help="Minimum log level. [env: PYOCO_LOG_LEVEL]",
 )
 @click.version_option(__version__, prog_name="pyoco-worker")
 def command(
@@ -120,7 +120,7 @@ def command(
     data_dir: Path | None,
     log_level: str | None,
 ) -> None:
-    """Take runs from the queue and execute their flows, each in a child process.
+    """Take runs from the queue and execute each one's flow in a child process.
 
     \b
     Examples:
@@ -142,7 +142,7 @@ def command(
     )
     config = worker_config(flags, environ)
     configure_logging(service="pyoco-server:worker", settings=log_settings(environ, log_level))
-    _warn_of_settings(environ)
+    _warn_about_settings(environ)
     anyio.run(_serve, config, backend_options={"use_uvloop": _has_uvloop()})
 
 
@@ -169,15 +169,15 @@ async def _serve(config: WorkerConfig) -> None:
             except ChildUnusableError as error:
                 raise CliUsageError(f"--flow-resolver: {error}", _EXAMPLE) from error
             except ChildDiedError as error:
-                said = f"--flow-resolver: {error.how}\n{error.last_output}".strip()
-                raise CliUsageError(said, _EXAMPLE) from error
+                detail = f"--flow-resolver: {error.how}\n{error.last_output}".strip()
+                raise CliUsageError(detail, _EXAMPLE) from error
             tasks.cancel_scope.cancel()
     if signal.SIGINT in signals:
         raise KeyboardInterrupt
 
 
 def _absolute(resolver: str | None) -> str | None:
-    """Return a resolver whose file can be found from any directory."""
+    """Return the resolver with the path of its file made absolute."""
     if resolver is None:
         return None
     place, separator, name = resolver.rpartition(":")
@@ -186,7 +186,7 @@ def _absolute(resolver: str | None) -> str | None:
     return resolver
 
 
-def _warn_of_settings(environ: dict[str, str]) -> None:
+def _warn_about_settings(environ: dict[str, str]) -> None:
     log = logging.getLogger(__name__)
     for unknown in unknown_variables(environ):
         log.warning(
@@ -213,15 +213,15 @@ def _exit_code() -> int:
         return 1 if done.exit_code else 0
     except (KeyboardInterrupt, click.Abort):
         return 130
-    except click.ClickException as wrong:
-        _complain(CliUsageError(wrong.format_message(), _EXAMPLE))
+    except click.ClickException as usage:
+        _print_error(CliUsageError(usage.format_message(), _EXAMPLE))
         return 1
     except PyocoError as error:
-        _complain(error)
+        _print_error(error)
         return 1
     return 0
 
 
-def _complain(error: PyocoError) -> None:
+def _print_error(error: PyocoError) -> None:
     click.echo(f"pyoco-worker: {error.entry.err_id}: {error.detail}", err=True)
     click.echo(f"  {error.hint()}", err=True)

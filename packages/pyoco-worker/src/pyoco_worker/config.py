@@ -1,11 +1,13 @@
-"""What one worker process is told to do: its flags, over its environment."""
+"""The configuration of one worker process: command-line flags over environment variables."""
 
 import os
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Final
 
 from pyoco_protocol.settings import (
     BrokerSettings,
@@ -20,12 +22,31 @@ from pyoco_protocol.settings import (
     WorkerSettings,
     load_settings,
 )
-from pyoco_worker.children.environment import child_environment
+
+# Variables that programs need for paths, language and time zone. Any other variable may hold a
+# secret of the worker, such as broker credentials, so operators must name it.
+CHILD_VARIABLES: Final = (
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LANGUAGE",
+    "LC_*",
+    "TZ",
+    "PYTHONPATH",
+    "PYTHONHASHSEED",
+    "VIRTUAL_ENV",
+    "LD_LIBRARY_PATH",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerConfig:
-    """Everything a worker needs to know before it starts."""
+    """All settings of a worker, fixed at its start."""
 
     worker_id: str
     tags: tuple[str, ...]
@@ -36,7 +57,7 @@ class WorkerConfig:
     drain_timeout_sec: float
     data_directory: Path
     child_environment: dict[str, str]
-    # Where the worker was started, as a user expects of a resolver given as module:function.
+    # The directory the worker was started in, so that a resolver `module:function` is found there.
     import_paths: tuple[str, ...]
     broker: BrokerSettings
     topology: TopologySettings
@@ -45,55 +66,55 @@ class WorkerConfig:
     snapshot: SnapshotSettings
     letters_for_execution_errors: bool
     callable_allow: tuple[str, ...] | None = None
-    # False where the worker's user at the broker may not, and the gateway does it.
+    # False if the gateway creates streams and consumers, because this worker's broker user may not.
     prepares_broker: bool = True
-    # Jobs must be signed with one of them; empty where any job is taken.
+    # A job must be signed with one of these keys; if empty, unsigned jobs are accepted.
     signing_keys: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def own_directory(self) -> Path:
-        """Where this worker alone writes."""
+        """The directory that only this worker writes to."""
         return self.data_directory / self.worker_id
 
     @property
     def runs_directory(self) -> Path:
-        """Where each run gets a directory of its own while it lasts."""
+        """The parent of the working directories of runs."""
         return self.own_directory / "runs"
 
     @property
     def max_snapshot_bytes(self) -> int:
-        """The size a run snapshot is fitted to."""
+        """The maximum size of a stored run snapshot."""
         return self.snapshot.max_run_snapshot_bytes
 
     @property
-    def max_log_bytes(self) -> int:
-        """How much of what one run prints is kept."""
+    def max_output_bytes(self) -> int:
+        """How much output of one attempt of a run is kept."""
         return self.snapshot.run_log_max_bytes
 
     @property
     def retention_sec(self) -> int:
-        """How long a finished run is kept; 0 is for ever."""
+        """How long a finished run is kept; 0 keeps it for ever."""
         return round(self.snapshot.run_retention_sec)
 
     @property
     def run_heartbeat_sec(self) -> float:
-        """How often the record of a run is refreshed."""
+        """How often the record of an active run is written."""
         return self.heartbeat.run_heartbeat_interval_sec
 
     @property
     def ack_progress_sec(self) -> float:
-        """How often the queue is told that a run goes on."""
+        """How often `in_progress` is sent for the job of an active run."""
         return self.consumer.ack_progress_interval_sec
 
     @property
     def cancel_grace_sec(self) -> float:
-        """How long a cancelled run may take to stop by itself."""
+        """How long a cancelled run may take to stop before it is killed."""
         return self.heartbeat.cancel_grace_period_sec
 
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """The command line; None stands for a flag that was not given."""
+    """The command-line flags; None means that the flag is not set."""
 
     tags: tuple[str, ...] = ()
     worker_id: str | None = None
@@ -106,7 +127,7 @@ class Flags:
 
 
 def worker_config(flags: Flags, environ: Mapping[str, str]) -> WorkerConfig:
-    """Return the configuration; raise SettingsError where the environment holds a bad value."""
+    """Return the configuration; raise SettingsError if a variable has an invalid value."""
     topology = load_settings(TopologySettings, environ)
     worker = load_settings(WorkerSettings, environ)
     return WorkerConfig(
@@ -135,11 +156,21 @@ def worker_config(flags: Flags, environ: Mapping[str, str]) -> WorkerConfig:
 
 
 def log_settings(environ: Mapping[str, str], level: str | None) -> LogSettings:
-    """Return how to log; the flag wins over the environment."""
+    """Return the log settings; `level` overrides the environment."""
     return load_settings(LogSettings, {**environ, **({"PYOCO_LOG_LEVEL": level} if level else {})})
 
 
 def default_worker_id() -> str:
-    """Return a name that no other worker on this host has."""
+    """Return `<hostname>-<pid>`, which no other worker on this host has."""
     host = re.sub(r"\.+", ".", re.sub(r"[^A-Za-z0-9_.-]", "-", socket.gethostname()))
     return f"{host.strip('._-') or 'worker'}-{os.getpid()}"
+
+
+def child_environment(worker: Mapping[str, str], also: Iterable[str] = ()) -> dict[str, str]:
+    """Return the variables that a child gets: CHILD_VARIABLES and those that match `also`."""
+    patterns = (*CHILD_VARIABLES, *also)
+    return {
+        name: value
+        for name, value in worker.items()
+        if any(fnmatchcase(name, pattern) for pattern in patterns)
+    }

@@ -1,4 +1,4 @@
-"""Who a worker is, and whether a run is its own."""
+"""The identity of one worker process, and whether a run belongs to it."""
 
 from dataclasses import dataclass
 
@@ -7,11 +7,11 @@ from pyoco_protocol.runs.snapshot import RunSnapshot
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """One life of a worker: its name, and an id that no other life has."""
+    """The worker id, and an instance id that is new each time the worker starts."""
 
     worker_id: str
     instance_id: str
 
     def owns(self, snapshot: RunSnapshot, attempt: int) -> bool:
-        """Whether `snapshot` is still held by this life, under this attempt."""
+        """Whether this instance owns the run in `snapshot`, under this attempt."""
         return snapshot.instance_id == self.instance_id and snapshot.attempt == attempt

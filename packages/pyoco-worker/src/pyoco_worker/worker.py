@@ -1,4 +1,4 @@
-"""Opens, runs and closes the parts of a worker; owns its start and its stop."""
+"""Opens, runs and closes the parts of a worker in order."""
 
 import logging
 import os
@@ -11,24 +11,14 @@ import anyio
 from anyio.abc import TaskGroup
 
 from pyoco_protocol.ids import new_instance_id
-from pyoco_protocol.jetstream.cancel_hints import subscribe_to_cancels
 from pyoco_protocol.jetstream.connection import Broker, open_broker
 from pyoco_protocol.jetstream.dead_letter_writer import DeadLetterWriter
-from pyoco_protocol.jetstream.ensure import (
-    Difference,
-    ExistingConsumer,
-    check_broker,
-    ensure_consumer,
-    ensure_topology,
-    find_consumer,
-    report_differences,
-)
 from pyoco_protocol.jetstream.output_store import OutputStore
 from pyoco_protocol.jetstream.run_store import RunStore
-from pyoco_protocol.problems import BrokerUnavailableError, CliUsageError
+from pyoco_protocol.problems import CliUsageError
 from pyoco_protocol.runs.signing import JobVerifier
 from pyoco_protocol.task_groups import plain_errors
-from pyoco_protocol.topology import names_from, wanted_consumer, wanted_topology
+from pyoco_protocol.topology import names_from
 from pyoco_worker.children.child_process import ChildSetup
 from pyoco_worker.children.pool import ChildPool, open_pool
 from pyoco_worker.claim.apply import Claimer
@@ -36,10 +26,14 @@ from pyoco_worker.claim.refuse import Refuser
 from pyoco_worker.config import WorkerConfig
 from pyoco_worker.identity import Identity
 from pyoco_worker.intake.dispatcher import Dispatcher
+from pyoco_worker.intake.handler import JobHandler
+from pyoco_worker.intake.queues import WorkQueues
 from pyoco_worker.intake.source import JobSource
-from pyoco_worker.registry import Registry
+from pyoco_worker.registration import Registration
+from pyoco_worker.run.active_runs import ActiveRuns
+from pyoco_worker.run.cancel import listen_for_cancels
 from pyoco_worker.run.execute import RunExecutor
-from pyoco_worker.run.reporting import Reporter
+from pyoco_worker.run.heartbeats import HeartbeatLoop
 from pyoco_worker.run.settle import Settler
 
 _log = logging.getLogger(__name__)
@@ -54,28 +48,27 @@ class Worker:
         self._config = config
         self._names = names_from(config.topology)
         self._me = Identity(config.worker_id, new_instance_id())
+        self._queues = WorkQueues(config, self._names)
         self._stop = anyio.Event()
         self._hurry = anyio.Event()
-        self._differences_reported = False
-        # Of consumers that someone else made with one; ours have none.
-        self._delivery_limits: dict[str, int | None] = {}
-        self._ack_waits: dict[str, float] = {}
 
     def stop(self) -> None:
-        """Take no more jobs, finish those in hand, then return from `run`. Harmless twice."""
+        """Take no more jobs, finish the active runs, then return from `run`; can be repeated."""
         self._stop.set()
 
     def hurry(self) -> None:
-        """Give back at once what a stop would have let finish."""
+        """During a stop, give active runs back at once instead of waiting for them."""
         self._hurry.set()
 
     async def run(self) -> None:
-        """Work until stopped, or until one poll is over where only one run is wanted."""
+        """Work until stopped; with `run_once`, until one job is settled or one poll has ended."""
         config = self._config
         async with (
-            _own_directory(config),
+            _runs_directory(config),
             open_pool(self._child_setup(), config.concurrency) as pool,
-            open_broker(config.broker, name=config.worker_id, prepare=self._prepare) as broker,
+            open_broker(
+                config.broker, name=config.worker_id, prepare=self._queues.prepare
+            ) as broker,
         ):
             await self._until_up_or_stopped(broker)
             if not self._stop.is_set():
@@ -95,23 +88,22 @@ class Worker:
 
     async def _serve(self, broker: Broker, pool: ChildPool) -> None:
         config = self._config
-        registry = Registry(broker, self._names, self._me, config)
+        registration = Registration(broker, self._names, self._me, config)
+        active = ActiveRuns()
         with plain_errors():
             async with (
-                registry.entered(),
+                registration.registered(),
                 anyio.create_task_group() as side,
                 anyio.create_task_group() as jobs,
             ):
-                reporter = Reporter(
+                heartbeats = HeartbeatLoop(
+                    active,
                     side,
                     heartbeat_sec=config.run_heartbeat_sec,
-                    # A consumer that someone else made may be less patient than ours.
-                    ack_progress_sec=min(
-                        config.ack_progress_sec, *(wait / 3 for wait in self._ack_waits.values())
-                    ),
+                    ack_progress_sec=self._queues.ack_progress_sec,
                 )
                 dispatcher = Dispatcher(
-                    self._executor(broker, pool, reporter, registry, side),
+                    self._handler(broker, pool, active, registration, side),
                     jobs,
                     concurrency=config.concurrency,
                     only_one=config.run_once,
@@ -123,26 +115,26 @@ class Worker:
                     config.tags,
                     room=dispatcher.room,
                     take=dispatcher.take,
-                    restore=lambda: self._prepare(broker),
+                    restore=lambda: self._queues.prepare(broker),
                     pull_sec=config.poll_timeout_sec,
                 )
                 dispatcher.on_freed = source.wake
-                await subscribe_to_cancels(broker, reporter.look_at)
-                side.start_soon(reporter.run)
-                side.start_soon(registry.run)
+                await listen_for_cancels(broker, heartbeats)
+                side.start_soon(heartbeats.run)
+                side.start_soon(registration.run)
                 async with source.listening():
                     side.start_soon(source.run)
-                    _log.info("worker ready", extra=self._introduction())
+                    _log.info("worker ready", extra=self._description())
                     if config.run_once:
                         side.start_soon(self._stop_after_one_poll, dispatcher)
                     await self._stop.wait()
-                await self._drain(dispatcher, reporter)
+                await self._drain(dispatcher, active)
                 jobs.cancel_scope.cancel()
                 side.cancel_scope.cancel()
 
-    async def _drain(self, dispatcher: Dispatcher, reporter: Reporter) -> None:
-        """Let the runs in hand finish; give back what takes too long."""
-        _log.info("worker stopping", extra={"in_hand": dispatcher.in_hand})
+    async def _drain(self, dispatcher: Dispatcher, active: ActiveRuns) -> None:
+        """Wait for active runs to end; give back those that take too long."""
+        _log.info("worker stopping", extra={"executing": dispatcher.executing})
         with anyio.move_on_after(self._config.drain_timeout_sec):
             async with anyio.create_task_group() as waiting:
 
@@ -153,20 +145,21 @@ class Worker:
                 waiting.start_soon(stop_waiting_when_hurried)
                 await dispatcher.until_idle()
                 waiting.cancel_scope.cancel()
-        reporter.give_back_all()
-        # What is over and not stored, because the broker is away, is run again by another worker.
+        active.give_back_all()
+        # A run whose end cannot be stored now, because the broker is down, is executed again by
+        # another worker.
         with anyio.move_on_after(_GIVE_BACK_SEC):
             await dispatcher.until_idle()
         _log.info("worker stopped", extra={"not_settled": dispatcher.unsettled})
 
-    def _executor(
+    def _handler(
         self,
         broker: Broker,
         pool: ChildPool,
-        reporter: Reporter,
-        registry: Registry,
+        active: ActiveRuns,
+        registration: Registration,
         tasks: TaskGroup,
-    ) -> RunExecutor:
+    ) -> JobHandler:
         config = self._config
         store = RunStore(broker, self._names, retention_sec=config.retention_sec)
         settler = Settler(
@@ -178,56 +171,33 @@ class Worker:
             settler,
             self._me,
             max_attempts=config.consumer.consumer_max_deliver,
-            delivery_limits=self._delivery_limits,
+            delivery_limits=self._queues.delivery_limits,
             leave_to_owner_sec=config.consumer.consumer_ack_wait_sec,
         )
-        return RunExecutor(
+        executor = RunExecutor(
             broker=broker,
             store=store,
-            logs=OutputStore(broker, self._names),
+            output=OutputStore(broker, self._names),
             pool=pool,
-            claimer=claimer,
             settler=settler,
-            refuser=Refuser(broker, self._names, store, settler),
-            verifier=JobVerifier(config.signing_keys),
-            reporter=reporter,
-            registry=registry,
+            active=active,
+            registration=registration,
             me=self._me,
             config=config,
             tasks=tasks,
         )
+        return JobHandler(
+            verifier=JobVerifier(config.signing_keys),
+            refuser=Refuser(broker, self._names, store, settler),
+            claimer=claimer,
+            executor=executor,
+            active=active,
+        )
 
     async def _stop_after_one_poll(self, dispatcher: Dispatcher) -> None:
         await anyio.sleep(self._config.poll_timeout_sec)
-        if not dispatcher.in_hand:
+        if not dispatcher.executing:
             self.stop()
-
-    async def _prepare(self, broker: Broker) -> None:
-        client = broker.client
-        await check_broker(client)
-        differences: list[Difference] = []
-        if self._config.prepares_broker:
-            differences += await ensure_topology(client, wanted_topology(self._config.topology))
-        for tag in self._config.tags:
-            consumer = await self._queue_of(tag, broker)
-            differences += consumer.differences
-            self._delivery_limits[tag] = consumer.max_deliver
-            self._ack_waits[tag] = consumer.ack_wait_sec
-        if not self._differences_reported:
-            report_differences(differences)
-            self._differences_reported = True
-
-    async def _queue_of(self, tag: str, broker: Broker) -> ExistingConsumer:
-        spec = wanted_consumer(tag, self._names, self._config.consumer)
-        if self._config.prepares_broker:
-            return await ensure_consumer(broker.client, spec)
-        found = await find_consumer(broker.client, spec)
-        if found is None:
-            raise BrokerUnavailableError(
-                f"the queue of tag {tag} is not there; the gateway makes it if its "
-                "PYOCO_WORKER_TAGS names the tag"
-            )
-        return found
 
     def _child_setup(self) -> ChildSetup:
         config = self._config
@@ -238,10 +208,10 @@ class Worker:
             environment=config.child_environment,
             directory=config.runs_directory,
             callable_allow=config.callable_allow,
-            max_log_bytes=config.max_log_bytes,
+            max_output_bytes=config.max_output_bytes,
         )
 
-    def _introduction(self) -> dict[str, object]:
+    def _description(self) -> dict[str, object]:
         return {
             "worker_id": self._me.worker_id,
             "tags": list(self._config.tags),
@@ -251,11 +221,11 @@ class Worker:
 
 
 @asynccontextmanager
-async def _own_directory(config: WorkerConfig) -> AsyncIterator[None]:
-    """Make the place for runs, empty of what an earlier life left; remove it at the end.
+async def _runs_directory(config: WorkerConfig) -> AsyncIterator[None]:
+    """Create the empty directory for runs while the block runs; remove it afterwards.
 
-    Nothing else is touched: whoever picked the directory and the worker's name may not have
-    known that something of theirs lies there.
+    Removes nothing else: the user may keep other files in the data directory, even in the
+    worker's own part of it.
     """
 
     def make() -> None:

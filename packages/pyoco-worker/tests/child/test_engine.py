@@ -1,4 +1,4 @@
-"""One run of one flow with the real engine: how it ends, and that a chain may go the short way."""
+"""Runs of flows with the real engine, sequentially and with the thread pool."""
 
 import sys
 import threading
@@ -13,7 +13,7 @@ from pyoco.trace.backend import TraceBackend
 
 from pyoco_protocol.ids import new_run_id
 from pyoco_protocol.runs.lifecycle import TaskStatus
-from pyoco_worker.child.engine import EngineRun, _Engine, described
+from pyoco_worker.child.engine import EngineRun, _Engine
 from pyoco_worker.child.frames import Finished, Progress, RunOrder, TaskChanged
 
 
@@ -48,15 +48,15 @@ def breaks() -> None:
     raise ValueError("broken")
 
 
-@pytest.fixture(params=["short way", "thread pool"])
+@pytest.fixture(params=["sequential", "thread pool"])
 def options(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """Have chains run in the one way and in the other: nothing may tell them apart."""
-    # A timeout that never comes still asks for the engine's thread pool.
+    """Run chains on both paths of the engine, which must give the same results."""
+    # A timeout, even one that is never reached, makes the engine use its thread pool.
     return {"timeout_sec": 60.0} if request.param == "thread pool" else {}
 
 
 class Silent(TraceBackend):  # type: ignore[misc] # pyoco has no type information
-    """Says nothing."""
+    """A trace backend that does nothing."""
 
     def on_flow_start(self, name: str, run_id: str | None = None) -> None: ...
     def on_flow_end(self, name: str) -> None: ...
@@ -69,7 +69,7 @@ def execute(flow: Flow, **params: Any) -> Finished:
     return run_of(**params).execute(lambda _: flow)
 
 
-def test_a_chain_hands_results_on(options: dict[str, Any]) -> None:
+def test_a_task_of_a_chain_gets_the_results_of_earlier_tasks(options: dict[str, Any]) -> None:
     finished = execute(chain(first, second, third, **options), x=10)
     assert (finished.how, finished.error) == ("succeeded", None)
     assert {name: record.output for name, record in finished.records.items()} == {
@@ -79,7 +79,7 @@ def test_a_chain_hands_results_on(options: dict[str, Any]) -> None:
     }
 
 
-def test_a_chain_stops_where_it_breaks(options: dict[str, Any]) -> None:
+def test_a_chain_stops_at_the_task_that_fails(options: dict[str, Any]) -> None:
     finished = execute(chain(first, breaks, second, **options))
     assert (finished.how, finished.error) == ("failed", "ValueError: broken")
     assert finished.tasks == {
@@ -90,7 +90,7 @@ def test_a_chain_stops_where_it_breaks(options: dict[str, Any]) -> None:
     assert "broken" in (finished.records["breaks"].traceback or "")
 
 
-def test_a_task_that_succeeds_at_its_second_try_shows_no_error(options: dict[str, Any]) -> None:
+def test_a_task_that_succeeds_after_a_retry_has_no_error(options: dict[str, Any]) -> None:
     tries: list[int] = []
 
     def flaky() -> int:
@@ -120,7 +120,7 @@ def test_a_cancel_between_two_tasks_stops_the_second(options: dict[str, Any]) ->
     assert finished.tasks["first"] is TaskStatus.CANCELLED
 
 
-def test_a_cancel_during_the_last_task_is_no_failure_of_the_flow(options: dict[str, Any]) -> None:
+def test_a_cancel_during_the_last_task_does_not_fail_the_flow(options: dict[str, Any]) -> None:
     run = run_of()
 
     def last(ctx: Any) -> bool:
@@ -139,51 +139,51 @@ def test_a_cancel_after_the_end_changes_nothing(options: dict[str, Any]) -> None
     assert finished.how == "succeeded"
 
 
-def test_one_flow_can_be_run_again_and_again() -> None:
+def test_a_flow_can_be_run_repeatedly() -> None:
     flow = chain(first, second)
     assert [execute(flow).how for _ in range(3)] == ["succeeded"] * 3
 
 
-def own_thread() -> bool:
+def in_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
 def isolated() -> Flow:
     flow = Flow(name="flow")
     flow.add_task(Task(func=breaks, name="breaks", fail_policy="isolate"))
-    flow.add_task(Task(func=own_thread, name="own_thread"))
+    flow.add_task(Task(func=in_main_thread, name="in_main_thread"))
     return flow
 
 
 def timed() -> Flow:
-    return chain(own_thread, timeout_sec=5.0)
+    return chain(in_main_thread, timeout_sec=5.0)
 
 
 def forked() -> Flow:
     flow = Flow(name="flow")
     flow.add_task(Task(func=first, name="first"))
-    flow.add_task(Task(func=own_thread, name="own_thread"))
+    flow.add_task(Task(func=in_main_thread, name="in_main_thread"))
     return flow
 
 
 @pytest.mark.parametrize("make", [isolated, timed, forked])
-def test_what_is_more_than_a_chain_goes_the_long_way(make: Callable[[], Flow]) -> None:
+def test_a_flow_that_is_not_a_plain_chain_uses_the_thread_pool(make: Callable[[], Flow]) -> None:
     finished = execute(make())
-    assert (finished.how, finished.records["own_thread"].output) == ("succeeded", False)
+    assert (finished.how, finished.records["in_main_thread"].output) == ("succeeded", False)
 
 
-def test_a_chain_goes_the_short_way() -> None:
-    finished = execute(chain(first, own_thread))
-    assert (finished.how, finished.records["own_thread"].output) == ("succeeded", True)
+def test_a_plain_chain_runs_sequentially() -> None:
+    finished = execute(chain(first, in_main_thread))
+    assert (finished.how, finished.records["in_main_thread"].output) == ("succeeded", True)
 
 
-def test_what_the_tasks_do_is_told_on_the_way() -> None:
+def test_task_states_are_reported_during_the_run() -> None:
     frames: list[Progress | TaskChanged] = []
     order = RunOrder(run_id=new_run_id(), attempt=1, flow_name="flow", params={"x": 1})
     run = EngineRun(order, max_record_bytes=1000, send=frames.append)
 
     def look() -> None:
-        run.tell_progress()
+        run.report_progress()
 
     run.execute(lambda _: chain(first, look, second))
     progress = next(frame for frame in frames if isinstance(frame, Progress))
@@ -192,7 +192,7 @@ def test_what_the_tasks_do_is_told_on_the_way() -> None:
         "look": TaskStatus.RUNNING,
         "second": TaskStatus.PENDING,
     }
-    # Once somebody has asked, every change is told.
+    # After a request for progress, every change is reported.
     after = frames[frames.index(progress) + 1 :]
     assert [(frame.task, frame.state) for frame in after if isinstance(frame, TaskChanged)] == [
         ("look", TaskStatus.SUCCEEDED),
@@ -202,10 +202,10 @@ def test_what_the_tasks_do_is_told_on_the_way() -> None:
 
 
 @pytest.mark.parametrize("steps", [(first, second), (first, breaks), ()])
-def test_our_engine_does_what_that_of_pyoco_does(
+def test_the_derived_engine_behaves_like_the_engine_of_pyoco(
     steps: tuple[Callable[..., object], ...], options: dict[str, Any]
 ) -> None:
-    """Fails where a new version of pyoco does something that ours, which copies it, does not."""
+    """Fails if a new version of pyoco adds behaviour that the derived engine does not copy."""
     seen: list[dict[str, Any]] = []
     for engine in (Engine, _Engine):
         context = RunContext(run_id="run")
@@ -230,7 +230,7 @@ def test_our_engine_does_what_that_of_pyoco_does(
     assert seen[0] == seen[1]
 
 
-def test_what_is_printed_is_not_kept_by_the_engine() -> None:
+def test_the_engine_does_not_capture_output() -> None:
     def speak() -> None:
         sys.stdout.write("hello")
 
@@ -245,24 +245,14 @@ def test_what_is_printed_is_not_kept_by_the_engine() -> None:
     assert run._context.logs == []
 
 
-def test_an_error_without_words_is_described_by_its_kind() -> None:
-    class WordlessError(Exception):
-        def __str__(self) -> str:
-            raise RuntimeError
-
-    assert described(WordlessError()).startswith("WordlessError")
-    assert described(ValueError("\ud800")) == "ValueError: \\ud800"
-    assert len(described(ValueError("x" * 100_000))) < 5_000
-
-
-def test_a_flow_may_raise_even_that() -> None:
-    def raise_wordless() -> None:
-        class WordlessError(Exception):
+def test_a_flow_that_raises_an_exception_without_text_fails() -> None:
+    def raise_unprintable() -> None:
+        class UnprintableError(Exception):
             def __str__(self) -> str:
                 raise RuntimeError
 
-        raise WordlessError
+        raise UnprintableError
 
-    finished = execute(chain(raise_wordless))
+    finished = execute(chain(raise_unprintable))
     assert finished.how == "failed"
     assert finished.error

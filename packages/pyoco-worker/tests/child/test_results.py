@@ -1,4 +1,4 @@
-"""What a flow as a whole came to."""
+"""The result of a flow: the outputs of its last tasks."""
 
 from collections.abc import Callable
 from typing import Any
@@ -42,7 +42,7 @@ def from_graph(graph: str, *tasks: Task) -> Flow:
     return flow
 
 
-def test_the_result_of_a_chain_is_what_its_last_task_returned() -> None:
+def test_the_result_of_a_chain_is_the_output_of_its_last_task() -> None:
     def first() -> int:
         return 1
 
@@ -53,15 +53,15 @@ def test_the_result_of_a_chain_is_what_its_last_task_returned() -> None:
     assert (finished.result, finished.result_truncated) == ({"second": {"rows": [1, None]}}, False)
 
 
-def test_a_task_that_returns_nothing_is_there_all_the_same() -> None:
+def test_a_task_that_returns_none_is_in_the_result() -> None:
     assert execute(side_by_side(returning("only", None))).result == {"only": None}
 
 
-def test_the_result_of_a_graph_is_what_nobody_waits_for() -> None:
+def test_the_result_of_a_graph_has_the_tasks_that_no_other_task_depends_on() -> None:
     first, left, right = (returning(name, name.upper()) for name in ("first", "left", "right"))
     for each in (left, right):
         each.dependencies.add(first)
-    # An edge to a task that is in another flow makes nobody here wait.
+    # A dependent task in another flow does not count.
     left.dependents.add(returning("elsewhere", None))
     finished = execute(side_by_side(first, left, right))
     assert finished.result == {"left": "LEFT", "right": "RIGHT"}
@@ -75,14 +75,16 @@ def test_the_result_of_a_graph_is_what_nobody_waits_for() -> None:
         ("repeat(count=2){ a >> repeat(count=2){ b } } >> c", ("c",)),
     ],
 )
-def test_of_steps_the_last_ones_count(graph: str, names: tuple[str, ...]) -> None:
+def test_the_result_of_a_flow_with_steps_has_the_tasks_of_the_last_step(
+    graph: str, names: tuple[str, ...]
+) -> None:
     flow = from_graph(graph, *(returning(name, name) for name in "abc"))
     finished = execute(flow)
     assert (finished.how, finished.error) == ("succeeded", None)
     assert finished.result == {name: name for name in names}
 
 
-def test_steps_may_be_nested_without_end() -> None:
+def test_deeply_nested_steps_are_supported() -> None:
     class Body:
         def __init__(self, step: Any) -> None:
             self.steps = [step]
@@ -109,7 +111,7 @@ def test_a_run_that_does_not_succeed_has_no_result() -> None:
     assert execute(Flow(name="flow") >> task(fail)).result is None
 
 
-def test_a_task_that_failed_alone_is_not_in_the_result() -> None:
+def test_an_isolated_task_that_failed_is_not_in_the_result() -> None:
     def fail() -> None:
         raise ValueError("no")
 
@@ -118,7 +120,7 @@ def test_a_task_that_failed_alone_is_not_in_the_result() -> None:
     assert (finished.how, finished.result) == ("succeeded", {"whole": 1})
 
 
-def test_a_large_output_leaves_a_mark_and_the_small_ones_stay() -> None:
+def test_a_large_output_is_replaced_and_small_outputs_stay() -> None:
     finished = execute(
         side_by_side(
             returning("small", "x"),
@@ -143,7 +145,7 @@ outputs: Callable[[], Any] = lambda: st.none() | st.text(max_size=9000) | st.int
 
 
 @given(st.dictionaries(names, outputs(), max_size=40), st.sets(names, max_size=3))
-def test_a_result_never_passes_its_limit_and_says_when_it_is_not_whole(
+def test_a_result_keeps_its_limit_and_says_whether_it_is_truncated(
     returned: dict[str, Any], without_record: set[str]
 ) -> None:
     records = {name: TaskRecord(output=value) for name, value in returned.items()}
@@ -154,7 +156,7 @@ def test_a_result_never_passes_its_limit_and_says_when_it_is_not_whole(
     assert truncated == (whole != set(wanted))
 
 
-def test_of_very_many_tasks_some_are_left_out() -> None:
+def test_tasks_that_do_not_fit_are_left_out_of_the_result() -> None:
     records = {f"task-{number:05}": TaskRecord(output=number) for number in range(5000)}
     result, truncated = result_of(records, records, succeeded)
     assert truncated

@@ -1,4 +1,4 @@
-"""Whatever a flow returns becomes JSON, within its budget, and never an error."""
+"""Every value is converted to JSON within its budget, without an error."""
 
 import dataclasses
 import datetime
@@ -28,7 +28,7 @@ def stored(value: object, *, max_bytes: int = ROOM) -> Any:
     """Return the JSON form of a value as it comes back from the store."""
     form = to_json(value, max_bytes=max_bytes)
     text = json.dumps(form, allow_nan=False, ensure_ascii=False)
-    # It can be put into UTF-8, into a record, and be read again from either.
+    # It survives a round trip through UTF-8 and through a task record.
     assert TaskRecord(output=form).output == form
     assert TaskRecord.model_validate_json(TaskRecord(output=form).model_dump_json()).output == form
     return json.loads(text.encode("utf-8"))
@@ -47,7 +47,7 @@ class Exiting:
 
 
 class Endless:
-    """Its own text holds its own text."""
+    """A class whose `__repr__` recurses without end."""
 
     def __repr__(self) -> str:
         return f"<{self!r}>"
@@ -107,12 +107,12 @@ class BrokenList(list[object]):
 
 
 def claiming(kind: Callable[[object], object]) -> Any:
-    """Return a value that lies when it is asked for its class."""
-    return type("Claimant", (), {"__class__": property(kind)})()
+    """Return a value with a faked `__class__`."""
+    return type("Impostor", (), {"__class__": property(kind)})()
 
 
 def no_class(_: object) -> object:
-    raise RuntimeError("who knows")
+    raise RuntimeError("no class")
 
 
 class Odd:
@@ -214,7 +214,7 @@ def test_the_json_form_stays_within_its_budget(value: object, max_bytes: int) ->
 
 
 @given(strategies.json_values)
-def test_what_is_json_already_stays_as_it_is(value: object) -> None:
+def test_a_json_value_is_returned_unchanged(value: object) -> None:
     assert stored(value) == value
 
 
@@ -233,11 +233,11 @@ def test_what_is_json_already_stays_as_it_is(value: object) -> None:
         (2**63, 2**63),
     ],
 )
-def test_what_is_nearly_json_is_shown_as_json(value: object, shown: object) -> None:
+def test_values_similar_to_json_become_json(value: object, shown: object) -> None:
     assert stored(value) == shown
 
 
-def test_a_number_or_text_that_lies_is_still_what_it_is() -> None:
+def test_overridden_methods_of_numbers_and_texts_are_not_called() -> None:
     assert stored([LyingString("text"), LyingInt(5), LyingFloat(0.5)]) == ["text", 5, 0.5]
 
 
@@ -253,18 +253,18 @@ def test_a_number_or_text_that_lies_is_still_what_it_is() -> None:
         pytest.param(1 << 2000, "builtins.int", hex(1 << 2000), id="huge"),
     ],
 )
-def test_what_json_cannot_hold_is_shown_as_marked_text(
+def test_a_value_that_json_cannot_represent_becomes_type_and_text(
     value: object, type_name: str, text: str
 ) -> None:
     assert stored(value) == {"$type": type_name, "$text": text}
 
 
-def test_a_value_that_will_not_be_looked_at_is_shown_by_its_type() -> None:
+def test_a_value_whose_class_cannot_be_read_is_shown_by_its_type() -> None:
     (shown,) = stored([claiming(no_class)])
-    assert shown["$type"].endswith("Claimant")
+    assert shown["$type"].endswith("Impostor")
 
 
-def test_a_value_without_a_text_is_shown_by_its_type() -> None:
+def test_a_value_without_a_repr_is_shown_by_its_type() -> None:
     shown = stored([Hostile(), Exiting(), Endless(), 1])
     assert [each["$type"].rpartition(".")[2] for each in shown[:3]] == [
         "Hostile",
@@ -275,27 +275,27 @@ def test_a_value_without_a_text_is_shown_by_its_type() -> None:
     assert shown[3] == 1
 
 
-def test_a_container_that_breaks_takes_only_itself_along() -> None:
+def test_a_broken_container_does_not_affect_other_values() -> None:
     shown = stored({"broken": BrokenDict(a=1), "odd": OddDict(a=1), "list": BrokenList(), "ok": 1})
     assert shown["ok"] == 1
     assert {"$type", "$text"} == shown["broken"].keys() == shown["odd"].keys()
 
 
-def test_a_value_that_holds_itself_comes_to_an_end() -> None:
+def test_a_recursive_value_is_cut_off() -> None:
     loop: list[object] = [1]
     loop.append({"again": loop})
     shown = stored(loop)
     assert shown[1]["again"][0] == 1
 
 
-def test_a_value_that_holds_itself_often_comes_to_an_end_too() -> None:
+def test_a_recursive_value_with_many_references_is_too_large() -> None:
     wide: list[object] = []
     wide.extend([wide] * 100)
     with pytest.raises(TooLargeError):
         to_json(wide, max_bytes=10_000)
 
 
-def test_what_is_nested_too_deep_is_cut_off() -> None:
+def test_a_deeply_nested_value_is_cut_off() -> None:
     deep: object = "bottom"
     for _ in range(100_000):
         deep = [deep]
@@ -324,15 +324,15 @@ def test_an_endless_mapping_is_too_large() -> None:
         pytest.param("\x01" * 300, id="text that is escaped"),
     ],
 )
-def test_what_is_over_the_budget_is_refused(value: object) -> None:
+def test_a_value_above_the_budget_is_refused(value: object) -> None:
     with pytest.raises(TooLargeError):
         to_json(value, max_bytes=1_000)
 
 
-def test_half_characters_are_shown_and_nothing_else_is_lost() -> None:
+def test_lone_surrogates_are_escaped() -> None:
     assert stored({"\ud800key": "a\udfffb"}) == {"\\ud800key": "a\\udfffb"}
 
 
 @given(anything)
-def test_the_text_of_anything_is_short_and_can_be_written(value: object) -> None:
+def test_safe_text_is_short_and_can_be_encoded(value: object) -> None:
     assert len(safe_text(value).encode("utf-8")) <= 6 * 4096

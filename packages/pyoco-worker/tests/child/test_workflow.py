@@ -1,4 +1,4 @@
-"""Workflow files in a child: made of what is found here, and of nothing that is not allowed."""
+"""Workflow files in a child: the functions they call are found and checked."""
 
 import json
 import sys
@@ -19,7 +19,7 @@ from os import system
 from subprocess import check_output as run
 from pyoco import task
 
-canary = {canary!r}
+trace_file = {trace_file!r}
 
 def add(x, y=0):
     return x + y
@@ -36,25 +36,27 @@ def fail():
     raise SystemExit("enough")
 """
 
-BOTH = {"add": "their_tasks:add", "wrapped": "their_tasks:wrapped"}
+BOTH = {"add": "user_tasks:add", "wrapped": "user_tasks:wrapped"}
 
 
 @pytest.fixture
-def canary(tmp_path: Path) -> Path:
-    return tmp_path / "canary"
+def trace_file(tmp_path: Path) -> Path:
+    return tmp_path / "trace_file"
 
 
 @pytest.fixture(autouse=True)
-def _modules(tmp_path: Path, canary: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _modules(tmp_path: Path, trace_file: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     folder = tmp_path / "modules"
     folder.mkdir()
-    (folder / "their_tasks.py").write_text(MODULE.format(canary=str(canary)), encoding="utf-8")
-    touching = f"open({str(canary)!r}, 'w').close()\ndef function(): pass\n"
-    (folder / "touches_when_loaded.py").write_text(touching, encoding="utf-8")
-    (folder / "breaks_when_loaded.py").write_text("1 / 0\n", encoding="utf-8")
+    (folder / "user_tasks.py").write_text(
+        MODULE.format(trace_file=str(trace_file)), encoding="utf-8"
+    )
+    touching = f"open({str(trace_file)!r}, 'w').close()\ndef function(): pass\n"
+    (folder / "touches_at_import.py").write_text(touching, encoding="utf-8")
+    (folder / "breaks_at_import.py").write_text("1 / 0\n", encoding="utf-8")
     monkeypatch.syspath_prepend(folder)
     yield
-    for name in ("their_tasks", "touches_when_loaded", "breaks_when_loaded"):
+    for name in ("user_tasks", "touches_at_import", "breaks_at_import"):
         sys.modules.pop(name, None)
 
 
@@ -79,7 +81,7 @@ def execute(
     run = EngineRun(order, max_record_bytes=100_000, send=lambda _: None)
 
     def resolve(flow_name: str) -> object:
-        raise AssertionError("a run that brings its flow needs no resolver")
+        raise AssertionError("a run with a workflow file needs no resolver")
 
     return run.execute(resolve, CallablePolicy(allow))
 
@@ -89,35 +91,35 @@ def outputs(finished: Finished) -> dict[str, Any]:
     return {name: record.output for name, record in finished.records.items()}
 
 
-def test_a_file_is_run_with_its_defaults_under_the_params() -> None:
+def test_params_override_the_defaults_of_a_file() -> None:
     text = file(
-        "add >> wrapped", {"x": 1, "y": 2}, add="their_tasks:add", wrapped="their_tasks:wrapped"
+        "add >> wrapped", {"x": 1, "y": 2}, add="user_tasks:add", wrapped="user_tasks:wrapped"
     )
     assert outputs(execute(text)) == {"add": 3, "wrapped": 6}
     assert outputs(execute(text, params={"x": 10})) == {"add": 12, "wrapped": 24}
 
 
 def test_inputs_and_names_of_steps_reach_the_functions() -> None:
-    add = {"callable": "their_tasks:add", "inputs": {"x": 5}}
-    again = {"callable": "their_tasks:later", "inputs": {"x": "$node.first.output"}}
+    add = {"callable": "user_tasks:add", "inputs": {"x": 5}}
+    again = {"callable": "user_tasks:later", "inputs": {"x": "$node.first.output"}}
     finished = execute(file("first: add >> again", add=add, again=again))
     assert outputs(finished) == {"first": 5, "again": 105}
 
 
-def test_one_file_can_be_run_again_and_again() -> None:
+def test_a_file_can_be_run_repeatedly() -> None:
     text = file(
         "repeat(count=2){ add } >> wrapped",
         {"x": 1},
-        add="their_tasks:add",
-        wrapped="their_tasks:wrapped",
+        add="user_tasks:add",
+        wrapped="user_tasks:wrapped",
     )
     assert [outputs(execute(text))["wrapped"] for _ in range(3)] == [2, 2, 2]
 
 
-def test_a_task_that_the_graph_does_not_use_is_not_imported(canary: Path) -> None:
-    text = file("add", {"x": 1}, add="their_tasks:add", idle="touches_when_loaded:function")
+def test_a_task_that_the_graph_does_not_use_is_not_imported(trace_file: Path) -> None:
+    text = file("add", {"x": 1}, add="user_tasks:add", idle="touches_at_import:function")
     assert outputs(execute(text)) == {"add": 1}
-    assert not canary.exists()
+    assert not trace_file.exists()
 
 
 @pytest.mark.parametrize(
@@ -125,49 +127,51 @@ def test_a_task_that_the_graph_does_not_use_is_not_imported(canary: Path) -> Non
     ["os:system", "posix:system", "subprocess:run", "builtins:exec", "importlib:import_module"],
 )
 def test_a_module_that_is_not_allowed_is_refused_before_any_import(
-    callable_: str, canary: Path
+    callable_: str, trace_file: Path
 ) -> None:
-    text = file("first >> only", first="touches_when_loaded:function", only=callable_)
+    text = file("first >> only", first="touches_at_import:function", only=callable_)
     finished = execute(text)
     assert finished.how == "callable_refused"
     assert f"task only (line 1) calls {callable_}" in (finished.error or "")
-    assert not canary.exists()
+    assert not trace_file.exists()
 
 
 @pytest.mark.parametrize("name", ["system", "run", "through", "functools"])
-def test_what_a_module_lets_through_is_refused_too(name: str, canary: Path) -> None:
-    finished = execute(file(only=f"their_tasks:{name}", defaults={"command": f"touch {canary}"}))
+def test_a_forbidden_function_imported_by_an_allowed_module_is_refused(
+    name: str, trace_file: Path
+) -> None:
+    finished = execute(file(only=f"user_tasks:{name}", defaults={"command": f"touch {trace_file}"}))
     assert finished.how in ("callable_refused", "failed")
     assert finished.tasks == {}
-    assert not canary.exists()
+    assert not trace_file.exists()
 
 
-def test_a_list_of_modules_is_all_that_is_allowed(canary: Path) -> None:
-    text = file("add", {"x": 1}, add="their_tasks:add")
-    assert execute(text, allow=("their_tasks",)).how == "succeeded"
-    assert execute(text, allow=("their",)).how == "callable_refused"
-    through = file(only="their_tasks:system", defaults={"command": f"touch {canary}"})
-    assert execute(through, allow=("their_tasks",)).how == "callable_refused"
-    assert not canary.exists()
-    assert execute(through, allow=("their_tasks", "posix")).how == "succeeded"
-    assert canary.exists()
+def test_only_listed_modules_are_allowed(trace_file: Path) -> None:
+    text = file("add", {"x": 1}, add="user_tasks:add")
+    assert execute(text, allow=("user_tasks",)).how == "succeeded"
+    assert execute(text, allow=("user",)).how == "callable_refused"
+    through = file(only="user_tasks:system", defaults={"command": f"touch {trace_file}"})
+    assert execute(through, allow=("user_tasks",)).how == "callable_refused"
+    assert not trace_file.exists()
+    assert execute(through, allow=("user_tasks", "posix")).how == "succeeded"
+    assert trace_file.exists()
 
 
 @pytest.mark.parametrize(
-    ("callable_", "said"),
+    ("callable_", "expected"),
     [
         ("no_such_module:f", "the module no_such_module cannot be imported on this worker"),
-        ("their_tasks.inner:f", "cannot be imported"),
-        ("their_tasks:nothing", "has no nothing"),
-        ("their_tasks:number", "cannot be called"),
-        ("breaks_when_loaded:f", "ZeroDivisionError"),
-        ("their_tasks:fail", "SystemExit: enough"),
+        ("user_tasks.inner:f", "cannot be imported"),
+        ("user_tasks:nothing", "has no nothing"),
+        ("user_tasks:number", "cannot be called"),
+        ("breaks_at_import:f", "ZeroDivisionError"),
+        ("user_tasks:fail", "SystemExit: enough"),
     ],
 )
-def test_what_cannot_be_had_or_breaks_fails_the_run(callable_: str, said: str) -> None:
+def test_a_function_that_is_missing_or_raises_fails_the_run(callable_: str, expected: str) -> None:
     finished = execute(file(only=callable_))
     assert finished.how == "failed"
-    assert said in (finished.error or "")
+    assert expected in (finished.error or "")
 
 
 def test_a_plug_in_that_is_not_installed_fails_the_run(capfd: pytest.CaptureFixture[str]) -> None:
@@ -178,18 +182,18 @@ def test_a_plug_in_that_is_not_installed_fails_the_run(capfd: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("[" * 100_000, "nested deeper"),
         ("", "is empty"),
         ("flow: !!python/object/apply:os.system [id]", "tags"),
         ("flow: {graph: a}\ntasks: {a: {callable: 'm:f', retries: 1}}", "tasks.a.retries (line 2)"),
-        (file('until(cond="9**9**9 > $ctx.n"){only}', only="their_tasks:add"), "`**`"),
+        (file('until(cond="9**9**9 > $ctx.n"){only}', only="user_tasks:add"), "`**`"),
         (file("only >> other >> only", only="m:f", other="m:f"), "twice"),
     ],
     ids=["brackets", "empty", "tag", "key", "power", "twice"],
 )
-def test_a_file_that_no_gateway_let_in_fails_the_run_with_its_faults(text: str, said: str) -> None:
+def test_an_invalid_file_fails_the_run_with_its_errors(text: str, expected: str) -> None:
     finished = execute(text)
     assert finished.how == "workflow_invalid"
-    assert said in (finished.error or "")
+    assert expected in (finished.error or "")

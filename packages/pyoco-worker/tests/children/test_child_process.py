@@ -1,4 +1,4 @@
-"""Flows in real child processes: what they do to their process is their own affair."""
+"""Flows in real child processes, including flows that break their process."""
 
 import os
 import sys
@@ -23,8 +23,7 @@ from pyoco_worker.children.child_process import (
     ChildSetup,
     ChildUnusableError,
 )
-from pyoco_worker.children.environment import child_environment
-from pyoco_worker.config import Flags, worker_config
+from pyoco_worker.config import Flags, child_environment, worker_config
 from worker_bench import began, let_go_on
 
 MAX_RECORD_BYTES = 262_144
@@ -75,14 +74,14 @@ def output(finished: Finished, task: str) -> Any:
 
 
 def is_gone(pid: int) -> bool:
-    """Whether no such process runs; one that nobody has reaped yet does not run either."""
+    """Whether the process does not run; a zombie does not run."""
     try:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
 
 
-async def test_a_flow_runs_and_tells_what_its_tasks_did(child: ChildProcess) -> None:
+async def test_a_flow_runs_and_returns_the_records_of_its_tasks(child: ChildProcess) -> None:
     finished = await run(child, "greet", name="世界")
     assert finished.how == "succeeded"
     assert finished.tasks == {"greet": TaskStatus.SUCCEEDED, "shout": TaskStatus.SUCCEEDED}
@@ -94,10 +93,10 @@ async def test_a_flow_runs_and_tells_what_its_tasks_did(child: ChildProcess) -> 
     assert record.ended_at >= record.started_at
 
 
-async def test_a_flow_that_raises_tells_what_and_where(child: ChildProcess) -> None:
+async def test_a_flow_that_raises_returns_error_and_traceback(child: ChildProcess) -> None:
     finished = await run(child, "fail")
     assert (finished.how, finished.error) == ("failed", "ValueError: the shop is closed")
-    assert "worker_stories.py" in (finished.traceback or "")
+    assert "worker_flows.py" in (finished.traceback or "")
     assert finished.tasks == {
         "greet": TaskStatus.SUCCEEDED,
         "fail": TaskStatus.FAILED,
@@ -106,13 +105,13 @@ async def test_a_flow_that_raises_tells_what_and_where(child: ChildProcess) -> N
     assert "the shop is closed" in (finished.records["fail"].error or "")
 
 
-async def test_a_flow_that_is_not_there_is_told_as_such(child: ChildProcess) -> None:
+async def test_an_unknown_flow_is_reported_as_not_found(child: ChildProcess) -> None:
     assert (await run(child, "no-such-flow")).how == "flow_not_found"
     assert (await run(child, "greet")).how == "succeeded"
 
 
 @pytest.mark.parametrize(
-    ("flow", "said"),
+    ("flow", "expected"),
     [
         ("not-a-flow", "str"),
         ("resolver-raises", "ValueError"),
@@ -121,12 +120,12 @@ async def test_a_flow_that_is_not_there_is_told_as_such(child: ChildProcess) -> 
         ("interrupt", "KeyboardInterrupt"),
     ],
 )
-async def test_whatever_user_code_raises_fails_its_run_and_not_its_child(
-    child: ChildProcess, flow: str, said: str
+async def test_an_exception_of_user_code_fails_the_run_and_not_the_child(
+    child: ChildProcess, flow: str, expected: str
 ) -> None:
     finished = await run(child, flow)
     assert finished.how == "failed"
-    assert said in (finished.error or "")
+    assert expected in (finished.error or "")
     assert child.is_alive
     assert (await run(child, "greet")).how == "succeeded"
 
@@ -139,7 +138,9 @@ async def test_whatever_user_code_raises_fails_its_run_and_not_its_child(
         ("kill-itself", "SIGKILL"),
     ],
 )
-async def test_a_child_that_dies_says_how(child: ChildProcess, flow: str, how: str) -> None:
+async def test_the_error_of_a_dead_child_says_how_it_ended(
+    child: ChildProcess, flow: str, how: str
+) -> None:
     with pytest.raises(ChildDiedError) as death:
         await run(child, flow)
     assert how in death.value.how
@@ -149,13 +150,13 @@ async def test_a_child_that_dies_says_how(child: ChildProcess, flow: str, how: s
         await run(child, "greet")
 
 
-async def test_the_last_words_of_a_child_are_kept(child: ChildProcess) -> None:
+async def test_the_error_of_a_dead_child_has_its_last_output(child: ChildProcess) -> None:
     with pytest.raises(ChildDiedError) as death:
         await run(child, "leave")
     assert death.value.last_output == "leaving now"
 
 
-async def test_which_task_took_the_child_along_is_known(child: ChildProcess) -> None:
+async def test_the_task_that_was_running_when_the_child_died_is_known(child: ChildProcess) -> None:
     seen: dict[str, TaskStatus] = {}
 
     def keep(frame: Progress | TaskChanged) -> None:
@@ -166,35 +167,37 @@ async def test_which_task_took_the_child_along_is_known(child: ChildProcess) -> 
     assert seen["leave"] is TaskStatus.RUNNING
 
 
-async def test_a_child_that_writes_no_frames_is_given_up(child: ChildProcess) -> None:
+async def test_a_child_that_sends_an_invalid_frame_is_killed(child: ChildProcess) -> None:
     with pytest.raises(ChildDiedError):
         await run(child, "babble")
     assert not child.is_alive
 
 
-async def test_any_amount_of_printing_holds_nothing_up(child: ChildProcess) -> None:
+async def test_a_large_amount_of_output_does_not_block_the_run(child: ChildProcess) -> None:
     finished = await run(child, "print")
     assert (finished.how, output(finished, "print_much")) == ("succeeded", "printed")
-    assert len(child._last_words()) < 20_000
+    assert len(child._last_output()) < 20_000
 
 
-async def test_an_output_of_any_size_is_a_success(child: ChildProcess) -> None:
+async def test_a_run_with_a_very_large_output_succeeds(child: ChildProcess) -> None:
     finished = await run(child, "just-large", bytes=50_000_000)
     assert finished.how == "succeeded"
     assert finished.tasks == {"large": TaskStatus.SUCCEEDED}
     assert (finished.records, finished.records_truncated) == ({}, True)
 
 
-async def test_many_large_outputs_are_a_success_too(child: ChildProcess) -> None:
+async def test_a_run_with_many_large_outputs_succeeds(child: ChildProcess) -> None:
     finished = await run(child, "many-large")
     assert finished.how == "succeeded"
     assert set(finished.tasks.values()) == {TaskStatus.SUCCEEDED}
     assert finished.records_truncated
-    # As much as a snapshot could hold, not more.
+    # The records are limited to the size of a snapshot.
     assert len(finished.pack()) < 4 * MAX_RECORD_BYTES
 
 
-async def test_an_output_that_json_cannot_hold_is_a_success_as_well(child: ChildProcess) -> None:
+async def test_a_run_with_an_output_that_json_cannot_represent_succeeds(
+    child: ChildProcess,
+) -> None:
     finished = await run(child, "hostile")
     assert finished.how == "succeeded"
     shown = output(finished, "hostile")
@@ -203,18 +206,16 @@ async def test_an_output_that_json_cannot_hold_is_a_success_as_well(child: Child
     assert "RuntimeError" in shown["odd"]["$text"]
 
 
-async def test_one_run_does_not_see_what_another_did_to_its_params(child: ChildProcess) -> None:
+async def test_a_run_does_not_see_changes_of_another_run_to_its_params(child: ChildProcess) -> None:
     for _ in range(2):
         finished = await run(child, "change-params", list=["given"])
         assert output(finished, "change_params") == {"list": ["given"]}
 
 
-async def test_each_run_works_in_an_empty_place_of_its_own(
-    child: ChildProcess, tmp_path: Path
-) -> None:
+async def test_each_run_starts_in_an_empty_directory(child: ChildProcess, tmp_path: Path) -> None:
     for _ in range(3):
         finished = await run(child, "surroundings")
-        # What a run before it left would be in its way.
+        # The flow fails if files of an earlier run are left.
         assert finished.how == "succeeded", finished.error
         seen = output(finished, "surroundings")
         cwd = Path(seen["cwd"])
@@ -225,27 +226,29 @@ async def test_each_run_works_in_an_empty_place_of_its_own(
         assert not (cwd / "full" / "note.txt").exists()
 
 
-async def test_two_children_do_not_share_a_place(tmp_path: Path, flows: str) -> None:
+async def test_two_children_have_different_directories(tmp_path: Path, flows: str) -> None:
     setup = setup_of(tmp_path / "runs", flows)
     async with started(setup) as one, started(setup) as other:
-        places = [
+        directories = [
             output(await run(each, "surroundings"), "surroundings")["cwd"] for each in (one, other)
         ]
-    assert len(set(places)) == 2
+    assert len(set(directories)) == 2
     assert list((tmp_path / "runs").iterdir()) == []
 
 
-async def test_a_run_that_removes_its_place_harms_no_other(child: ChildProcess) -> None:
+async def test_a_run_that_removes_its_directory_does_not_affect_the_next_run(
+    child: ChildProcess,
+) -> None:
     assert (await run(child, "go-away")).how == "succeeded"
     try:
         finished = await run(child, "surroundings")
     except ChildDiedError:
-        # One that cannot go on is replaced; what it must not do is to run a flow elsewhere.
+        # The child may die and be replaced, but must not run a flow in another directory.
         return
     assert finished.how == "succeeded"
 
 
-async def test_a_run_knows_its_fencing_token(child: ChildProcess) -> None:
+async def test_a_run_finds_its_id_and_attempt_in_the_environment(child: ChildProcess) -> None:
     for attempt in (1, 7):
         wanted = order("surroundings").model_copy(update={"attempt": attempt})
         seen = output(await child.run(wanted, ignore), "surroundings")["environment"]
@@ -253,7 +256,7 @@ async def test_a_run_knows_its_fencing_token(child: ChildProcess) -> None:
         assert seen["PYOCO_ATTEMPT"] == str(attempt)
 
 
-async def test_a_run_sees_no_secret_of_its_worker(
+async def test_a_run_cannot_read_secrets_of_its_worker(
     tmp_path: Path, flows: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WORKER_SECRET", "hush-hush")
@@ -266,7 +269,7 @@ async def test_a_run_sees_no_secret_of_its_worker(
         assert "hush-hush" not in peeked.model_dump_json()
 
 
-async def test_a_flow_is_told_that_it_is_cancelled(child: ChildProcess, tmp_path: Path) -> None:
+async def test_a_flow_sees_that_it_is_cancelled(child: ChildProcess, tmp_path: Path) -> None:
     params = {"began": str(tmp_path / "began"), "until": str(tmp_path / "never")}
     wanted = order("greet-wait-shout", **params)
     results: list[Finished] = []
@@ -284,7 +287,7 @@ async def test_a_flow_is_told_that_it_is_cancelled(child: ChildProcess, tmp_path
     assert finished.tasks["shout"] is TaskStatus.CANCELLED
 
 
-async def test_a_cancel_that_comes_before_its_run_is_not_lost(
+async def test_a_cancel_that_arrives_before_its_run_is_not_lost(
     child: ChildProcess, tmp_path: Path
 ) -> None:
     params = {"began": str(tmp_path / "began"), "until": str(tmp_path / "never")}
@@ -312,7 +315,9 @@ async def test_a_cancel_of_another_run_changes_nothing(child: ChildProcess, tmp_
     assert output(results[0], "wait_for_file") == "went on"
 
 
-async def test_what_a_flow_started_dies_with_its_child(child: ChildProcess, tmp_path: Path) -> None:
+async def test_a_program_that_a_flow_started_ends_with_its_child(
+    child: ChildProcess, tmp_path: Path
+) -> None:
     pid_file = tmp_path / "grandchild"
     params = {
         "grandchild": str(pid_file),
@@ -335,29 +340,29 @@ async def test_what_a_flow_started_dies_with_its_child(child: ChildProcess, tmp_
         await child.kill()
     assert len(deaths) == 1
     await eventually(lambda: is_gone(grandchild), True)
-    # Once more is harmless.
+    # Killing twice is allowed.
     await child.kill()
 
 
 @pytest.mark.parametrize(
-    ("resolver", "said"),
+    ("resolver", "expected"),
     [
         ("no_such_module:resolve", "no_such_module"),
         ("/nowhere/flows.py:resolve", "/nowhere/flows.py"),
         ("json:no_such_function", "no_such_function"),
         ("json:__name__", "not callable"),
-        ("what is this", "module:function"),
+        ("not a spec", "module:function"),
     ],
 )
-async def test_a_resolver_that_cannot_be_loaded_says_why(
-    tmp_path: Path, resolver: str, said: str
+async def test_the_error_of_a_resolver_that_cannot_be_loaded_says_why(
+    tmp_path: Path, resolver: str, expected: str
 ) -> None:
-    with pytest.raises(ChildUnusableError, match=said):
+    with pytest.raises(ChildUnusableError, match=expected):
         await ChildProcess.start(setup_of(tmp_path / "runs", resolver))
     assert list((tmp_path / "runs").iterdir()) == []
 
 
-async def test_a_resolver_that_kills_its_process_is_told_apart(tmp_path: Path) -> None:
+async def test_a_resolver_that_ends_its_process_raises_child_died(tmp_path: Path) -> None:
     deadly = tmp_path / "deadly.py"
     deadly.write_text("import os\nprint('goodbye', flush=True)\nos._exit(9)\n", encoding="utf-8")
     with pytest.raises(ChildDiedError, match="code 9") as death:
@@ -386,7 +391,7 @@ asyncio.run(main(pathlib.Path(sys.argv[1]), *sys.argv[2:]))
 """
 
 
-async def test_a_killed_parent_takes_its_child_and_what_that_started_along(
+async def test_child_and_grandchild_end_when_the_parent_is_killed(
     tmp_path: Path, flows: str
 ) -> None:
     files = {name: tmp_path / name for name in ("grandchild", "began")}

@@ -1,4 +1,4 @@
-"""A fixed number of children: one run at a time each, replaced when they are used up."""
+"""The pool: one run at a time per child, and replacement of children."""
 
 import contextlib
 import os
@@ -49,17 +49,17 @@ async def run_in(child: ChildProcess, flow_name: str, **params: Any) -> Finished
 
 
 async def run(pool: ChildPool, flow_name: str, **params: Any) -> int:
-    """Run a flow in some child and return which."""
+    """Run a flow in a child of the pool and return its pid."""
     async with pool.lease() as child:
         assert (await run_in(child, flow_name, **params)).how == "succeeded"
         return child.pid
 
 
 def own_children(kind: str = "pyoco_worker") -> set[int]:
-    """Return the processes that a pool has started and that run."""
+    """Return the running processes that a pool has started."""
     found: set[int] = set()
     for child in psutil.Process().children(recursive=True):
-        # One may end while we look.
+        # A process may end during the check.
         with contextlib.suppress(psutil.NoSuchProcess):
             alive = child.status() != psutil.STATUS_ZOMBIE
             if alive and kind in " ".join(child.cmdline()):
@@ -102,7 +102,7 @@ async def test_no_child_has_two_runs_at_once(setup: ChildSetup, tmp_path: Path) 
     assert len(busy) == 2
 
 
-async def test_runs_go_side_by_side_and_the_next_one_waits(
+async def test_runs_are_executed_concurrently_and_the_next_one_waits(
     setup: ChildSetup, tmp_path: Path
 ) -> None:
     waits = [
@@ -113,7 +113,7 @@ async def test_runs_go_side_by_side_and_the_next_one_waits(
         for params in waits:
             tasks.start_soon(partial(run, pool, "wait", **params))
         await eventually(lambda: sum(map(has_begun, waits)), lambda count: count >= 2)
-        # The third has no child until one of the two is done.
+        # The third gets a child when one of the other two has ended.
         (waiting,) = [params for params in waits if not has_begun(params)]
         let_go_on(next(params for params in waits if params is not waiting))
         await began(waiting)
@@ -141,7 +141,7 @@ async def test_a_child_that_was_killed_between_runs_is_replaced(setup: ChildSetu
         assert await run(pool, "greet") != child.pid
 
 
-async def test_a_child_is_replaced_after_so_many_runs(
+async def test_a_child_is_replaced_after_its_maximum_number_of_runs(
     setup: ChildSetup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool_module, "MAX_RUNS_PER_CHILD", 3)
@@ -150,7 +150,9 @@ async def test_a_child_is_replaced_after_so_many_runs(
     assert [len({*pids[:3]}), len({*pids[3:6]}), len({*pids})] == [1, 1, 3]
 
 
-async def test_nothing_is_left_afterwards(setup: ChildSetup, tmp_path: Path) -> None:
+async def test_closing_the_pool_leaves_no_processes_or_files(
+    setup: ChildSetup, tmp_path: Path
+) -> None:
     before = own_children()
     params = {
         "grandchild": str(tmp_path / "grandchild"),
@@ -158,12 +160,12 @@ async def test_nothing_is_left_afterwards(setup: ChildSetup, tmp_path: Path) -> 
         "until": str(tmp_path / "never"),
     }
 
-    async def run_for_ever(pool: ChildPool) -> None:
+    async def run_until_cancelled(pool: ChildPool) -> None:
         async with pool.lease() as child:
             await run_in(child, "grandchild", **params)
 
     async with anyio.create_task_group() as tasks, open_pool(setup, 2) as pool:
-        tasks.start_soon(run_for_ever, pool)
+        tasks.start_soon(run_until_cancelled, pool)
         await began(params)
         family = psutil.Process().children(recursive=True)
         tasks.cancel_scope.cancel()
@@ -182,22 +184,22 @@ async def test_nothing_is_left_afterwards(setup: ChildSetup, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("size", [1, 4])
-async def test_a_resolver_that_cannot_be_loaded_is_told_at_once(tmp_path: Path, size: int) -> None:
+async def test_a_resolver_that_cannot_be_loaded_fails_the_start(tmp_path: Path, size: int) -> None:
     before = own_children()
 
-    async def open_in_vain() -> None:
+    async def open_and_fail() -> None:
         async with open_pool(setup_with(tmp_path, "no_such_module:resolve"), size):
             pytest.fail("the pool is open")
 
     with pytest.raises(ChildUnusableError, match="no_such_module"):
-        await open_in_vain()
+        await open_and_fail()
     assert own_children() == before
 
 
-async def test_a_resolver_that_breaks_later_fails_runs_until_it_works_again(
+async def test_a_resolver_that_breaks_later_fails_runs_until_it_is_fixed(
     tmp_path: Path, flows: str
 ) -> None:
-    file = tmp_path / "flows_of_today.py"
+    file = tmp_path / "changing_flows.py"
     good = read(flows.rpartition(":")[0])
     file.write_text(good, encoding="utf-8")
     async with open_pool(setup_with(tmp_path, f"{file}:resolve"), 1) as pool:

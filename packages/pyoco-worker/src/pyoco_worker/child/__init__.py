@@ -1,1 +1,1 @@
-"""What runs inside a child process: the engine, and user code. Nothing here speaks to NATS."""
+"""Code that runs inside a child process: the engine and user code. It does not use NATS."""

@@ -1,4 +1,4 @@
-"""A child process: takes one run after another from its parent, until the pipe ends."""
+"""The main program of a child process: executes one run after another for its parent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyoco_worker.child.callable_policy import CallablePolicy
 from pyoco_worker.child.frames import (
     CancelOrder,
     Finished,
-    FrameCutter,
+    FrameDecoder,
     ParentFrame,
     Progress,
     ProgressOrder,
@@ -27,7 +27,7 @@ from pyoco_worker.child.frames import (
     Unusable,
     parse_from_parent,
 )
-from pyoco_worker.child.printing import Printing
+from pyoco_worker.child.stdio_capture import StdioCapture
 from pyoco_worker.child.working_directory import WorkingDirectory
 
 if TYPE_CHECKING:
@@ -38,13 +38,13 @@ _READ_BYTES: Final = 65536
 
 
 def main() -> None:
-    """Serve the parent on the two sockets whose numbers are given; never returns."""
+    """Serve the parent on the two sockets given by file descriptor; never returns."""
     orders = socket.socket(fileno=int(sys.argv[1]))
     control = socket.socket(fileno=int(sys.argv[2]))
     die_with_parent(int(sys.argv[3]))
-    # Ctrl-C in a terminal is the parent's to handle; it stops us in good order.
+    # The parent handles Ctrl-C and stops its children in order.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Other programs that user code starts must not hold our pipes open.
+    # Programs that user code starts must not hold the sockets open.
     orders.set_inheritable(False)
     control.set_inheritable(False)
     sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr] # a real text stream here
@@ -53,17 +53,17 @@ def main() -> None:
 
 
 def die_with_parent(parent_pid: int) -> None:
-    """Have the kernel kill us when the parent is gone, even one that was killed itself."""
+    """Make the kernel kill this process when the parent dies, even by SIGKILL."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    # It may have died before the call took effect.
+    # The parent may have died before the call took effect.
     if os.getppid() != parent_pid:
         os._exit(1)
 
 
 def frames_of(source: socket.socket) -> Iterator[ParentFrame]:
-    """Yield what the parent sends, until it closes its end."""
-    cutter = FrameCutter()
+    """Yield the frames of the parent until it closes its end."""
+    decoder = FrameDecoder()
     while True:
         try:
             data = source.recv(_READ_BYTES)
@@ -71,15 +71,15 @@ def frames_of(source: socket.socket) -> Iterator[ParentFrame]:
             return
         if not data:
             return
-        for body in cutter.feed(data):
+        for body in decoder.feed(data):
             yield parse_from_parent(body)
 
 
 class Child:
-    """Takes orders and runs flows in the main thread, while another one hears what interrupts.
+    """Executes runs in the main thread; a second thread receives cancels and progress requests.
 
-    Two sockets, so that an order goes straight to the thread that carries it out: handing it
-    over from the other one would cost a short run more than its flow does.
+    Each thread reads its own socket. Passing an order from one thread to the other would take
+    longer than a short flow.
     """
 
     def __init__(self, orders: socket.socket, control: socket.socket) -> None:
@@ -91,18 +91,19 @@ class Child:
         self._cancelled_early: set[str] = set()
 
     def serve(self) -> None:
-        """Load the resolver, then execute orders for ever."""
+        """Load the resolver, then execute runs until the parent closes the socket."""
         threading.Thread(target=self._listen, name="pyoco-control", daemon=True).start()
         frames = frames_of(self._orders)
         setup = next(frames)
         if not isinstance(setup, Setup):
             os._exit(1)
-        # Absolute, because each run works in a directory of its own.
+        # These paths are absolute, because each run has its own working directory.
         sys.path[:0] = [path for path in setup.import_paths if path not in sys.path]
-        # Before user code: it may keep a stream for later, as handlers of `logging` do.
-        printing = Printing(bytes.fromhex(setup.output_mark), setup.max_log_bytes)
-        printing.begin()
-        # Heavy, and user code: both come after we can be told to die.
+        # Before user code is loaded: it may keep a reference to a stream, as handlers of
+        # `logging` do.
+        stdio = StdioCapture(bytes.fromhex(setup.output_mark), setup.max_output_bytes)
+        stdio.begin()
+        # These imports are slow and load user code. By now the parent can end this process.
         from pyoco_worker.child.engine import EngineRun
         from pyoco_worker.child.resolver import ResolverError, load_resolver
 
@@ -118,24 +119,24 @@ class Child:
             if not isinstance(order, RunOrder):
                 os._exit(1)
             directory.enter(order)
-            printing.begin()
+            stdio.begin()
             run = EngineRun(
                 order,
                 max_record_bytes=setup.max_record_bytes,
                 send=self.send,
-                running=printing.tasks,
+                running=stdio.tasks,
             )
             self._begin(order.run_id, run)
             finished = run.execute(resolve, policy)
             with self._current_lock:
                 self._current = None
-            printing.end()
+            stdio.end()
             self.send(finished)
             directory.clean()
         os._exit(0)
 
     def send(self, frame: Ready | Unusable | Progress | TaskChanged | Finished) -> None:
-        """Pass a frame to the parent; may be called from any thread."""
+        """Send a frame to the parent; any thread may call it."""
         data = frame.pack()
         try:
             with self._sending:
@@ -156,21 +157,21 @@ class Child:
             if isinstance(frame, CancelOrder):
                 self._cancel(frame.run_id)
             elif isinstance(frame, ProgressOrder):
-                self._tell_progress(frame.run_id)
-        # The parent is gone or wants us gone. Threads of user code must not hold us up.
+                self._report_progress(frame.run_id)
+        # The parent has died or closes this child. Threads of user code must not delay the exit.
         os._exit(0)
 
-    def _tell_progress(self, run_id: str) -> None:
+    def _report_progress(self, run_id: str) -> None:
         with self._current_lock:
             current = self._current
         if current is not None and current[0] == run_id:
-            current[1].tell_progress()
+            current[1].report_progress()
 
     def _cancel(self, run_id: str) -> None:
         with self._current_lock:
             current = self._current
             if current is None or current[0] != run_id:
-                # The order to run it is read already, or comes right behind.
+                # The run starts in a moment: its order is being read or is about to arrive.
                 self._cancelled_early.add(run_id)
                 return
         current[1].cancel()

@@ -1,4 +1,4 @@
-"""Which functions a workflow file may have called on this worker."""
+"""Decides which functions a workflow file may call on this worker."""
 
 import functools
 import re
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 _OWN_DISTRIBUTION: Final = "pyoco-worker"
-# What installs or is the program itself belongs to Python like its standard library.
+# Modules that are treated like the standard library: the running program, and installers.
 _INTERPRETER: Final = frozenset(
     {
         "__main__",
@@ -26,14 +26,12 @@ _INTERPRETER: Final = frozenset(
         "test",
     }
 )
-
-
 _REQUIREMENT: Final = re.compile(r"\s*(?P<name>[A-Za-z0-9._-]+)\s*(\[(?P<extras>[^]]*)\])?")
 _EXTRA: Final = re.compile(r"""extra\s*==\s*["']([^"']+)""")
 
 
 class _Needed(NamedTuple):
-    """A distribution, and the extras of it that are needed."""
+    """A required distribution and its required extras."""
 
     name: str
     extras: frozenset[str] = frozenset()
@@ -41,12 +39,15 @@ class _Needed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CallablePolicy:
-    """`allowed` are modules, each with all below it; None allows what is not Python's or ours."""
+    """Allows functions of the modules in `allowed` and of their submodules.
+
+    None allows all modules except the standard library and the worker's own dependencies.
+    """
 
     allowed: tuple[str, ...] | None
 
     def refusal(self, module: str) -> str | None:
-        """Return why functions of a module may not be called; None where they may."""
+        """Return why functions of a module may not be called; None if they may."""
         if self.allowed is not None:
             if any(_is_within(module, name) for name in self.allowed):
                 return None
@@ -55,22 +56,22 @@ class CallablePolicy:
                 f"an operator can add it: PYOCO_CALLABLE_ALLOW={','.join((*self.allowed, module))}"
             )
         top = module.partition(".")[0]
-        if _is_pythons_own(top):
-            whose = "of Python itself"
+        if _belongs_to_python(top):
+            owner = "part of Python itself"
         elif top in worker_modules():
-            whose = "what the worker itself is made of"
+            owner = "part of the worker itself"
         else:
             return None
         return (
-            f"the module {module} is {whose}; call a function of your own, "
-            f"or have an operator allow it: PYOCO_CALLABLE_ALLOW={module}"
+            f"the module {module} is {owner}; call a function of another module, "
+            f"or ask an operator to allow it: PYOCO_CALLABLE_ALLOW={module}"
         )
 
 
-def home_of(function: object) -> str:
-    """Return the module that a function comes from, which need not be where it was found.
+def defining_module(function: object) -> str:
+    """Return the module that defines a function, which may differ from where it was found.
 
-    `from os import system` makes a module of anybody's a door to everything.
+    After `from os import system` in an allowed module, `system` would otherwise be allowed too.
     """
     while isinstance(function, functools.partial):
         function = function.func
@@ -83,11 +84,11 @@ def _is_within(module: str, name: str) -> bool:
 
 
 @functools.cache
-def _is_pythons_own(top: str) -> bool:
+def _belongs_to_python(top: str) -> bool:
     if top in sys.stdlib_module_names or top in _INTERPRETER:
         return True
     try:
-        # Of a top-level name this runs nothing of the module's.
+        # For a top-level name this does not execute the module.
         spec = find_spec(top)
     except (ImportError, ValueError, AttributeError):
         return False
@@ -95,7 +96,7 @@ def _is_pythons_own(top: str) -> bool:
         return False
     if spec.origin in ("built-in", "frozen"):
         return True
-    # The names above leave out some that come with Python, its own tests among them.
+    # `stdlib_module_names` is not complete: it lacks the tests of Python, for example.
     library = Path(sysconfig.get_path("stdlib")).resolve()
     origin = Path(spec.origin).resolve()
     inside = origin.is_relative_to(library)
@@ -104,7 +105,7 @@ def _is_pythons_own(top: str) -> bool:
 
 @functools.cache
 def worker_modules() -> frozenset[str]:
-    """Return the top-level modules of the worker and of all that it needs."""
+    """Return the top-level modules of the worker and of all its dependencies."""
     found = {"pyoco_worker", "pyoco_protocol", "pyoco"}
     seen: set[_Needed] = set()
     waiting = [_Needed(_OWN_DISTRIBUTION)]
@@ -116,7 +117,7 @@ def worker_modules() -> frozenset[str]:
         try:
             installed = distribution(needed.name)
         except PackageNotFoundError:
-            # For another platform.
+            # A dependency for other platforms.
             continue
         found.update(_modules_of(installed))
         waiting += _needed_by(installed.requires or (), needed.extras)
@@ -135,7 +136,7 @@ def _modules_of(installed: Distribution) -> set[str]:
 
 
 def _needed_by(requirements: Iterable[str], extras: frozenset[str]) -> Iterator[_Needed]:
-    """Yield what a distribution needs with the extras that were asked for, and no others."""
+    """Yield the requirements of a distribution with exactly these extras."""
     for requirement in requirements:
         what, _, marker = requirement.partition(";")
         only_for = _EXTRA.findall(marker)

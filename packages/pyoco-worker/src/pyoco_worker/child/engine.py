@@ -1,10 +1,9 @@
-"""Runs one flow with the Pyoco engine; the only module that imports it."""
+"""Executes one flow with the Pyoco engine. No other module of the worker imports `pyoco`."""
 
 import contextlib
 import io
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
@@ -21,31 +20,28 @@ from pyoco.schemas.config import FlowConfig, PyocoConfig, TaskConfig
 from pyoco.trace.backend import TraceBackend
 
 from pyoco_protocol.runs.lifecycle import TaskStatus
-from pyoco_protocol.runs.snapshot import TaskRecord
 from pyoco_protocol.workflows.document import TaskPlan
 from pyoco_protocol.workflows.graph_rules import GraphLanguage
 from pyoco_protocol.workflows.problems import WorkflowInvalidError
 from pyoco_worker.child.callable_policy import CallablePolicy
+from pyoco_worker.child.error_text import error_text, traceback_text
 from pyoco_worker.child.frames import Finished, FinishedHow, Progress, RunOrder, TaskChanged
-from pyoco_worker.child.printing import RunningTasks
 from pyoco_worker.child.resolver import FlowResolver
 from pyoco_worker.child.results import last_tasks, result_of
-from pyoco_worker.child.values import TooLargeError, safe_text, to_json
+from pyoco_worker.child.running_tasks import RunningTasks
+from pyoco_worker.child.task_records import smallest_records, task_records
 from pyoco_worker.child.workflow import CallableRefusedError, WorkflowLoader
 
-_MAX_ERROR_CHARS: Final = 4_000
-_MAX_TRACEBACK_CHARS: Final = 16_000
-
-# Below the time after which the parent asks for itself.
+# Shorter than the time after which the parent asks for the task states.
 _QUIET_SEC: Final = 0.1
 
-_OWN_RULE: Final = CallablePolicy(None)
+_DEFAULT_POLICY: Final = CallablePolicy(None)
 
 Send = Callable[[Progress | TaskChanged], None]
 
 
 class EngineRun:
-    """One run of one flow. `cancel` may be called from another thread at any time."""
+    """One run of one flow. Another thread may call `cancel` at any time."""
 
     def __init__(
         self,
@@ -60,23 +56,23 @@ class EngineRun:
         self._reports = _TaskReports(order.run_id, send, running or RunningTasks())
         self._last_tasks: tuple[str, ...] = ()
         self._context = RunContext(run_id=order.run_id)
-        # The engine's own cancel is lost before the run is registered and overwrites a status
-        # that was final; a lock around "still running?" closes both gaps.
+        # `Engine.cancel` does nothing before the engine knows the run, and can overwrite a final
+        # status afterwards. The lock and `_ended` prevent both.
         self._lock = threading.Lock()
-        self._over = False
+        self._ended = False
 
     def cancel(self) -> None:
-        """Ask the flow to stop at its next task; running tasks see `ctx.is_cancelled`."""
+        """Stop the flow before its next task; running tasks see `ctx.is_cancelled`."""
         with self._lock:
-            if not self._over and self._context.status is EngineStatus.RUNNING:
+            if not self._ended and self._context.status is EngineStatus.RUNNING:
                 self._context.status = EngineStatus.CANCELLING
 
-    def tell_progress(self) -> None:
-        """Send where all tasks stand; may be called from another thread."""
-        self._reports.tell()
+    def report_progress(self) -> None:
+        """Send the states of all tasks; may be called from another thread."""
+        self._reports.report_all()
 
-    def execute(self, resolve: FlowResolver, policy: CallablePolicy = _OWN_RULE) -> Finished:
-        """Return how the flow ended; never raises, whatever user code does."""
+    def execute(self, resolve: FlowResolver, policy: CallablePolicy = _DEFAULT_POLICY) -> Finished:
+        """Return how the flow ended; never raises, because errors of user code are outcomes."""
         params = dict(self._order.params)
         try:
             if self._order.workflow_yaml is None:
@@ -90,14 +86,14 @@ class EngineRun:
             return self._finished("workflow_invalid", error)
         except CallableRefusedError as error:
             return self._finished("callable_refused", error)
-        except BaseException as error:  # noqa: BLE001 - user code: a failed run, not a dead child
+        except BaseException as error:  # noqa: BLE001 - user code: fails the run, not the child
             return self._finished("failed", error)
         if not isinstance(flow, Flow):
             found = TypeError(f"the resolver returned {type(flow).__name__}, not a pyoco Flow")
             return self._finished("failed", found)
         if not flow.has_control_flow() and (chain := _chain_of(flow)) is not None:
-            # Same order, same results, a fraction of the cost: no thread pool for one task after
-            # another, and a cancel is looked for between any two of them.
+            # The engine's sequential path gives the same order and results for a fraction of the
+            # cost: no thread pool, and a cancel is checked between tasks.
             flow._definition = [TaskNode(task) for task in chain]
             flow._has_control_flow = True
         self._reports.begin(task.name for task in flow.tasks)
@@ -105,17 +101,17 @@ class EngineRun:
         failure: BaseException | None = None
         try:
             _Engine(self._reports).run(flow, params, run_context=self._context)
-        except BaseException as error:  # noqa: BLE001 - user code: SystemExit ends its run only
+        except BaseException as error:  # noqa: BLE001 - user code: SystemExit fails the run only
             failure = error
         with self._lock:
-            self._over = True
+            self._ended = True
         return self._finished(self._how(failure), failure)
 
     def _how(self, failure: BaseException | None) -> FinishedHow:
         if failure is not None:
             return "failed"
-        # A cancel during the last task leaves CANCELLING: the engine never looks again. Where
-        # every task has succeeded all the same, the flow itself did succeed.
+        # After a cancel during the last task the status stays CANCELLING, because the engine does
+        # not check again. If all tasks succeeded, the flow has succeeded.
         if self._context.status is EngineStatus.COMPLETED:
             return "succeeded"
         if all(state is TaskState.SUCCEEDED for state in self._context.tasks.values()):
@@ -123,29 +119,19 @@ class EngineRun:
         return "stopped"
 
     def _finished(self, how: FinishedHow, failure: BaseException | None) -> Finished:
-        records: dict[str, TaskRecord] = {}
-        truncated = False
-        for name, record in self._context.task_records.items():
-            try:
-                records[name] = self._record(name, record)
-            except TooLargeError:
-                truncated = True
-            except BaseException as error:  # noqa: BLE001 - values of user classes may do anything
-                records[name] = TaskRecord(
-                    state=self._state(name), error=f"the record cannot be read: {safe_text(error)}"
-                )
-        kept = _smallest(records, self._max_record_bytes)
+        records = task_records(self._context.task_records, self._state, self._max_record_bytes)
+        kept = smallest_records(records.all, self._max_record_bytes)
         result, result_truncated = None, False
         if how == "succeeded":
-            result, result_truncated = result_of(self._last_tasks, records, self._state)
+            result, result_truncated = result_of(self._last_tasks, records.all, self._state)
         return Finished(
             run_id=self._order.run_id,
             how=how,
-            error=None if failure is None else described(failure),
-            traceback=None if failure is None else _traceback_of(failure),
+            error=None if failure is None else error_text(failure),
+            traceback=None if failure is None else traceback_text(failure),
             tasks={name: self._state(name) for name in self._context.tasks},
             records=kept,
-            records_truncated=truncated or len(kept) < len(records),
+            records_truncated=records.is_truncated or len(kept) < len(records.all),
             result=result,
             result_truncated=result_truncated,
         )
@@ -153,26 +139,9 @@ class EngineRun:
     def _state(self, name: str) -> TaskStatus:
         return TaskStatus(self._context.tasks[name].value)
 
-    def _record(self, name: str, record: Any) -> TaskRecord:
-        # What one record may take at most; the parent fits the whole snapshot.
-        inputs = to_json(record.inputs, max_bytes=self._max_record_bytes)
-        output = to_json(record.output, max_bytes=self._max_record_bytes)
-        failed = self._state(name) is TaskStatus.FAILED
-        return TaskRecord(
-            state=self._state(name),
-            started_at=record.started_at,
-            ended_at=record.ended_at,
-            duration_ms=record.duration_ms,
-            inputs=inputs or None,
-            output=output,
-            # The engine keeps the error of an earlier attempt after a retry has succeeded.
-            error=_limited(record.error, _MAX_ERROR_CHARS) if failed else None,
-            traceback=_limited(record.traceback, _MAX_TRACEBACK_CHARS) if failed else None,
-        )
-
 
 class FlowMissingError(Exception):
-    """The resolver knows no flow of this name."""
+    """The resolver has no flow of this name."""
 
 
 def _resolved(resolve: FlowResolver, flow_name: str) -> object:
@@ -185,7 +154,7 @@ def _resolved(resolve: FlowResolver, flow_name: str) -> object:
 def _flow_of(
     text: str, flow_name: str, policy: CallablePolicy
 ) -> tuple[object, dict[str, JsonValue]]:
-    """Return the flow that a workflow file describes, and the params it brings."""
+    """Return the flow that a workflow file describes, and its default params."""
     loader = WorkflowLoader(policy, GraphLanguage(parse_graph, _build_without_tasks), _unwrapped)
     workflow, found = loader.load(text)
     document = workflow.document
@@ -206,7 +175,7 @@ def _flow_of(
 
 
 def _plugin_tasks(plans: list[TaskPlan]) -> dict[str, Task]:
-    """Return the tasks that plug-ins installed here provide; asking them calls each of them."""
+    """Return the tasks that installed plug-ins provide; loading calls every plug-in."""
     if not plans:
         return {}
     config = PyocoConfig(
@@ -220,7 +189,7 @@ def _plugin_tasks(plans: list[TaskPlan]) -> dict[str, Task]:
         },
     )
     loader = TaskLoader(config)
-    # It says on stdout what it cannot load, and that is the run's own.
+    # The loader prints what it cannot load, which must not appear in the output of the run.
     with contextlib.redirect_stdout(io.StringIO()):
         loader.load()
     return {plan.name: loader.tasks[plan.name] for plan in plans}
@@ -232,41 +201,22 @@ def _build_without_tasks(graph: str, tasks: Iterable[str], pipes: Mapping[str, s
 
 
 def _nothing() -> None:
-    """Stand where a task would, while a graph is only looked at."""
+    """Do nothing: the function of dummy tasks in a graph that is only checked."""
 
 
 def _unwrapped(held: object) -> object:
-    """Return the function in what a module holds: `@task` puts an object of the engine there."""
+    """Return the function behind an attribute of a module, which `@task` replaces by a wrapper."""
     if isinstance(held, TaskWrapper):
         held = held.task
     return held.func if isinstance(held, Task) else held
 
 
-def _smallest(records: dict[str, TaskRecord], max_bytes: int) -> dict[str, TaskRecord]:
-    """Return as many records as fit into `max_bytes`, which is all that a snapshot can hold.
-
-    The parent would drop the others itself, but all records of a large flow are more than a
-    frame can carry.
-    """
-    if len(records) == 1:
-        return records
-    sizes = {
-        name: len(record.model_dump_json(exclude_none=True)) for name, record in records.items()
-    }
-    left, kept = max_bytes, set[str]()
-    for name in sorted(sizes, key=sizes.__getitem__):
-        left -= sizes[name]
-        if left < 0:
-            break
-        kept.add(name)
-    return {name: record for name, record in records.items() if name in kept}
-
-
 def _chain_of(flow: Flow) -> list[Task] | None:
-    """Return the tasks one after another where the engine's sequential path does the same.
+    """Return the tasks in order if the flow is a chain that can run sequentially; else None.
 
-    That path ignores timeouts, isolation and joins, so a flow that uses one of them keeps the
-    thread pool; so does one whose recorded steps are not its tasks in the order of their edges.
+    The engine's sequential path ignores timeouts, isolation and joins, so a flow that uses one of
+    them keeps the thread pool. So does a flow whose recorded steps differ from its tasks in the
+    order of their edges.
     """
     follows: dict[str, Task] = {}
     first: Task | None = None
@@ -291,16 +241,16 @@ def _chain_of(flow: Flow) -> list[Task] | None:
 
 
 class _Engine(Engine):  # type: ignore[misc] # pyoco has no type information
-    """The engine, less its capture of what tasks print.
+    """The engine without its capture of output.
 
-    That one swaps `sys.stdout` for each run, and keeps all that is printed in memory until the
-    run is over. We hear of it as it is printed.
+    The engine replaces `sys.stdout` for each run and keeps all output in memory until the run has
+    ended. StdioCapture sends output to the parent at once instead.
     """
 
     def run(
         self, flow: Flow, params: dict[str, Any] | None = None, run_context: Any = None
     ) -> Context:
-        """Run the flow; as the engine does, but for the capture."""
+        """Run the flow as `Engine.run` does, without capturing output."""
         run_context.flow_name = flow.name
         run_context.params = params or {}
         for task in flow.tasks:
@@ -313,9 +263,9 @@ class _Engine(Engine):  # type: ignore[misc] # pyoco has no type information
 
 
 class _TaskReports(TraceBackend):  # type: ignore[misc] # pyoco has no type information
-    """Keeps where the tasks stand, and tells the parent: all of it once the run is not short.
+    """Keeps the task states and reports changes to the parent.
 
-    Called from the engine's threads, before it updates its own states.
+    The engine's threads call it before the engine updates its own states.
     """
 
     def __init__(self, run_id: str, send: Send, running: RunningTasks) -> None:
@@ -324,68 +274,43 @@ class _TaskReports(TraceBackend):  # type: ignore[misc] # pyoco has no type info
         self._running = running
         self._lock = threading.Lock()
         self._states: dict[str, TaskStatus] = {}
-        # Most runs are over before anybody could look at how each task ended.
+        # Until then, ends of tasks are not reported: most runs end sooner, and `Finished` has them.
         self._quiet_until = time.monotonic() + _QUIET_SEC
 
     def begin(self, tasks: Iterable[str]) -> None:
-        """Know the tasks before any of them runs."""
+        """Set all tasks to PENDING."""
         self._states = dict.fromkeys(tasks, TaskStatus.PENDING)
 
-    def tell(self) -> None:
-        """Send where all tasks stand; from now on every change is sent."""
+    def report_all(self) -> None:
+        """Send the states of all tasks; from now on every change is sent."""
         with self._lock:
             self._quiet_until = 0.0
             self._send(Progress(run_id=self._run_id, tasks=dict(self._states)))
 
     def on_flow_start(self, name: str, run_id: str | None = None) -> None:
-        """Nothing to say: the parent knows."""
+        """Do nothing: the parent has started the flow."""
 
     def on_flow_end(self, name: str) -> None:
-        """Nothing to say: `Finished` follows."""
+        """Do nothing: `Finished` follows."""
 
     def on_node_start(self, node_name: str) -> None:
-        """Report a task that runs."""
-        self._running.began(node_name)
+        """Report a task as RUNNING."""
+        self._running.started(node_name)
         self._report(node_name, TaskStatus.RUNNING)
 
     def on_node_end(self, node_name: str, duration_ms: float) -> None:
-        """Report a task that succeeded."""
-        self._running.over()
+        """Report a task as SUCCEEDED."""
+        self._running.ended()
         self._report(node_name, TaskStatus.SUCCEEDED)
 
     def on_node_error(self, node_name: str, error: Exception) -> None:
-        """Report a task that failed."""
-        self._running.over()
+        """Report a task as FAILED."""
+        self._running.ended()
         self._report(node_name, TaskStatus.FAILED)
 
     def _report(self, task: str, state: TaskStatus) -> None:
         with self._lock:
             self._states[task] = state
-            # A start is told at once: if the child dies, it says which task took it along.
+            # A start is sent at once: if the child dies, the worker knows which task was running.
             if state is TaskStatus.RUNNING or time.monotonic() >= self._quiet_until:
                 self._send(TaskChanged(run_id=self._run_id, task=task, state=state))
-
-
-def described(error: BaseException) -> str:
-    """Return an exception as one text: its class and what it says."""
-    try:
-        said = str(error)
-    except BaseException as broken:  # noqa: BLE001 - a user exception whose text cannot be had
-        said = f"<no text: {type(broken).__name__}>"
-    return _limited(f"{type(error).__name__}: {said}", _MAX_ERROR_CHARS) or type(error).__name__
-
-
-def _traceback_of(error: BaseException) -> str | None:
-    try:
-        lines = traceback.format_exception(error)
-    except BaseException:  # noqa: BLE001 - formatting calls user code (`__str__`) again
-        return None
-    return _limited("".join(lines), _MAX_TRACEBACK_CHARS)
-
-
-def _limited(text: str | None, max_chars: int) -> str | None:
-    """Return the end of a text that is too long: in a traceback the end tells most."""
-    if text is None:
-        return None
-    clean = text.encode("utf-8", "backslashreplace").decode("utf-8")
-    return clean if len(clean) <= max_chars else "…" + clean[-max_chars:]

@@ -1,4 +1,4 @@
-"""The JSON frames between a worker and its child processes, and how they are cut from a stream."""
+"""The JSON frames between a worker and its child processes, and their decoder."""
 
 import struct
 from collections.abc import Iterator
@@ -10,36 +10,36 @@ from pyoco_protocol.runs.lifecycle import TaskStatus
 from pyoco_protocol.runs.snapshot import TaskRecord
 
 _LENGTH: Final = struct.Struct("!I")
-# A child that sends more in one frame is broken: its own cap is far below.
+# A child limits its frames to far less, so a larger one is invalid.
 MAX_FRAME_BYTES: Final = 64 * 1024 * 1024
 
 
 class FrameError(Exception):
-    """What came through the pipe is not a frame."""
+    """The received bytes are not a valid frame."""
 
 
 class Frame(BaseModel):
-    """Base of all frames."""
+    """Base class of all frames."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     def pack(self) -> bytes:
-        """Return the frame as it goes through the pipe."""
+        """Return the encoded frame with its length prefix."""
         return packed(self.model_dump_json().encode())
 
 
 class Setup(Frame):
-    """Parent to child, first of all: what to load and what to keep to."""
+    """Parent to child, the first frame: the resolver to load, and limits."""
 
     kind: Literal["setup"] = "setup"
     resolver: str | None
     import_paths: tuple[str, ...]
     max_record_bytes: int
     directory: str
-    # What the child puts before what its flows print, in hex; and how much of it is wanted.
+    # In hex, the mark that starts each output record.
     output_mark: str
-    max_log_bytes: int
-    # Modules that workflow files may call; None leaves it to the worker's own rule.
+    max_output_bytes: int
+    # Modules that workflow files may call; None applies the default rule of CallablePolicy.
     callable_allow: tuple[str, ...] | None = None
 
 
@@ -51,7 +51,7 @@ class RunOrder(Frame):
     attempt: int
     flow_name: str
     params: dict[str, JsonValue]
-    # The text of the flow, where the run brings its own.
+    # The workflow file, if the run was submitted with one.
     workflow_yaml: str | None = None
 
 
@@ -63,7 +63,7 @@ class CancelOrder(Frame):
 
 
 class ProgressOrder(Frame):
-    """Parent to child: tell where the tasks of this run stand."""
+    """Parent to child: report the states of all tasks of this run."""
 
     kind: Literal["tell"] = "tell"
     run_id: str
@@ -76,14 +76,14 @@ class Ready(Frame):
 
 
 class Unusable(Frame):
-    """Child to parent: the resolver cannot be loaded; no child will do better."""
+    """Child to parent: the resolver cannot be loaded."""
 
     kind: Literal["unusable"] = "unusable"
     error: str
 
 
 class Progress(Frame):
-    """Child to parent, when asked: where the tasks of the run stand."""
+    """Child to parent, on request: the states of all tasks of the run."""
 
     kind: Literal["progress"] = "progress"
     run_id: str
@@ -91,7 +91,7 @@ class Progress(Frame):
 
 
 class TaskChanged(Frame):
-    """Child to parent: a task began or ended. In the first moments of a run, begun only."""
+    """Child to parent: a task started or ended. At the start of a run, ends are not reported."""
 
     kind: Literal["task"] = "task"
     run_id: str
@@ -105,7 +105,7 @@ FinishedHow = Literal[
 
 
 class Finished(Frame):
-    """Child to parent: the run is over. `how` is what the flow did, not what the run becomes."""
+    """Child to parent: the flow has ended. A recorded cancel still overrides `how`."""
 
     kind: Literal["finished"] = "finished"
     run_id: str
@@ -129,12 +129,12 @@ _from_parent: Final[TypeAdapter[ParentFrame]] = TypeAdapter(ParentFrame)
 
 
 def packed(body: bytes) -> bytes:
-    """Return a body with its length before it."""
+    """Return a body with its length prefix."""
     return _LENGTH.pack(len(body)) + body
 
 
 def parse_from_child(body: bytes) -> ChildFrame:
-    """Return the frame a child sent; raise FrameError for anything else."""
+    """Return the frame that a child sent; raise FrameError if it is invalid."""
     try:
         return _from_child.validate_json(body)
     except ValueError as error:
@@ -142,18 +142,18 @@ def parse_from_child(body: bytes) -> ChildFrame:
 
 
 def parse_from_parent(body: bytes) -> ParentFrame:
-    """Return the frame the parent sent."""
+    """Return the frame that the parent sent."""
     return _from_parent.validate_json(body)
 
 
-class FrameCutter:
-    """Cuts a stream of bytes into frames, however the bytes arrive."""
+class FrameDecoder:
+    """Splits a byte stream into frame bodies; the bytes may arrive in any pieces."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield the bodies that are whole now."""
+        """Yield the bodies that are complete after `data`."""
         self._buffer += data
         while len(self._buffer) >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(self._buffer)

@@ -1,4 +1,4 @@
-"""Finds the function that turns a flow name into a flow."""
+"""Loads the resolver: the function that returns a flow by name."""
 
 import importlib
 import importlib.util
@@ -14,13 +14,13 @@ FlowResolver = Callable[[str], object]
 
 
 class ResolverError(Exception):
-    """The resolver cannot be loaded; says what was tried and what to write instead."""
+    """The resolver cannot be loaded; the message says what was tried and how to fix it."""
 
 
 def load_resolver(spec: str | None) -> FlowResolver:
     """Return the resolver that `module:function` or `path/to/file.py:function` names.
 
-    Without a name, flows come from the installed `pyoco.flows` entry points.
+    None selects the installed `pyoco.flows` entry points.
     """
     if spec is None:
         return _from_entry_points()
@@ -44,13 +44,13 @@ def _load_module(name: str) -> object:
     try:
         return importlib.import_module(name)
     except (Exception, SystemExit) as error:
-        raise ResolverError(f"module {name!r} cannot be imported: {_said(error)}") from error
+        raise ResolverError(f"module {name!r} cannot be imported: {_error_text(error)}") from error
 
 
 def _load_file(path: Path) -> object:
     if not path.is_file():
         raise ResolverError(f"there is no file {path}")
-    # Files beside it can be imported, as if it had been started as a script.
+    # As for a script, modules in the same directory can be imported.
     sys.path.insert(0, str(path.parent.resolve()))
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
@@ -60,7 +60,7 @@ def _load_file(path: Path) -> object:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        raise ResolverError(f"{path} cannot be loaded: {_said(error)}") from error
+        raise ResolverError(f"{path} cannot be loaded: {_error_text(error)}") from error
     return module
 
 
@@ -69,11 +69,11 @@ def _from_entry_points() -> FlowResolver:
 
     def resolve(flow_name: str) -> object:
         loaded = found[flow_name].load()
-        # A flow as it is, or a function that builds one.
+        # An entry point is a flow or a function that returns one.
         return loaded() if callable(loaded) else loaded
 
     return resolve
 
 
-def _said(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""Turns whatever a flow returns into JSON that nothing downstream can choke on."""
+"""Converts any value of a flow to JSON that every decoder can read."""
 
 import math
 from collections.abc import Mapping
@@ -9,12 +9,12 @@ from pydantic_core import to_json as json_text
 
 _MAX_DEPTH: Final = 64
 _MAX_TEXT_CHARS: Final = 4096
-# Larger integers are legal JSON, but decoders differ in what they make of them.
+# JSON allows larger integers, but decoders read them differently.
 _MAX_INT_BITS: Final = 1024
 
 
 class TooLargeError(Exception):
-    """The value has no JSON form within its budget."""
+    """The JSON form of the value exceeds its budget."""
 
 
 class _Budget:
@@ -28,31 +28,31 @@ class _Budget:
 
     def spend_on(self, value: str | int | float | dict[str, str]) -> None:
         if isinstance(value, str) and len(value) > self._left:
-            # Not worth a copy: escapes only make it longer.
+            # The encoded text cannot be shorter, so it is not encoded.
             raise TooLargeError
         self.spend(len(json_text(value)))
 
 
 def to_json(value: object, *, max_bytes: int) -> JsonValue:
-    """Return the JSON form of `value`; raise TooLargeError where it would pass `max_bytes`.
+    """Return the JSON form of `value`; raise TooLargeError if it exceeds `max_bytes`.
 
-    What JSON cannot hold becomes `{"$type": …, "$text": …}`, and so does what cannot be looked
-    at: values of user classes may do anything.
+    A value that JSON cannot represent becomes `{"$type": …, "$text": …}`, and so does a value of
+    a user class that raises when it is read.
     """
     return _convert(value, _Budget(max_bytes), depth=0)
 
 
 def safe_text(value: object) -> str:
-    """Return `value` as text of bounded length, whatever its `__repr__` does."""
+    """Return `value` as text of bounded length, even if its `__repr__` raises."""
     try:
         text = str.__str__(value) if isinstance(value, str) else repr(value)
-    except BaseException as error:  # noqa: BLE001 - user code, and only its text is at stake
+    except BaseException as error:  # noqa: BLE001 - user code; only the text is lost
         text = f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
     return _clean(text[:_MAX_TEXT_CHARS])
 
 
 def _clean(text: str) -> str:
-    # Lone surrogates cannot be written as UTF-8.
+    # Lone surrogates cannot be encoded as UTF-8.
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -61,13 +61,13 @@ def _convert(value: object, budget: _Budget, *, depth: int) -> JsonValue:
         return _plain(value, budget, depth)
     except TooLargeError:
         raise
-    except BaseException:  # noqa: BLE001 - user code: a class that breaks the rules of its kind
+    except BaseException:  # noqa: BLE001 - user code: a subclass may raise anywhere
         return _marked(value, budget)
 
 
 def _plain(value: object, budget: _Budget, depth: int) -> JsonValue:
-    # Not `isinstance` for these three, and the methods of the base type for the others: a class
-    # may claim to be what it is not, and a subclass may have its own idea of itself.
+    # Compares by identity here and calls methods of the base types below, because a user class
+    # can fake its `__class__` and a subclass can override any method.
     if value is None or value is True or value is False:
         budget.spend(len("false"))
         return value

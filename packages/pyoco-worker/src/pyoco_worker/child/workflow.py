@@ -1,4 +1,4 @@
-"""The flow that a run brings along: checked once more, then made of functions found here."""
+"""Loads the workflow file of a run: checks it again and imports the functions it calls."""
 
 import importlib
 from collections.abc import Callable
@@ -6,20 +6,20 @@ from dataclasses import dataclass
 
 from pyoco_protocol.workflows.document import TaskPlan
 from pyoco_protocol.workflows.graph_rules import GraphLanguage, Workflow, read_workflow
-from pyoco_worker.child.callable_policy import CallablePolicy, home_of
+from pyoco_worker.child.callable_policy import CallablePolicy, defining_module
 
 
 class CallableRefusedError(Exception):
-    """A task calls what workflow files may not call on this worker."""
+    """A task calls a function that workflow files may not call on this worker."""
 
 
 class CallableMissingError(Exception):
-    """A task calls what is not to be found on this worker."""
+    """A task calls a function that does not exist on this worker."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundTask:
-    """A task of the graph and the object that its `callable` names; None for a plug-in's task."""
+    """A task of the graph and the function it calls; None for a task of a plug-in."""
 
     plan: TaskPlan
     found: object | None
@@ -27,22 +27,22 @@ class FoundTask:
 
 @dataclass(frozen=True, slots=True)
 class WorkflowLoader:
-    """Finds what a workflow calls; imports nothing that its graph does not use."""
+    """Finds the functions that a workflow calls; imports only those that its graph uses."""
 
     policy: CallablePolicy
     language: GraphLanguage
-    # From what a module holds under a name to the function in it: the engine has wrappers.
+    # Returns the function behind an attribute of a module, which may be a wrapper of the engine.
     unwrapped: Callable[[object], object]
 
     def load(self, text: str) -> tuple[Workflow, list[FoundTask]]:
         """Return a workflow and the tasks of its graph.
 
-        Raises WorkflowInvalidError for a text that no gateway of ours has let in, and
-        CallableRefusedError or CallableMissingError for a task that cannot be had here.
+        Raises WorkflowInvalidError for a text that the gateway should have refused, and
+        CallableRefusedError or CallableMissingError for a task that cannot run here.
         """
         workflow = read_workflow(text, self.language)
         plans = [workflow.document.tasks[name] for name in sorted(workflow.used)]
-        # All of them before the first import: a module may do things when it is loaded.
+        # Check all modules before the first import, because importing executes code.
         for plan in plans:
             if plan.callable is not None:
                 self._require(plan, plan.callable.partition(":")[0])
@@ -53,21 +53,21 @@ class WorkflowLoader:
             return None
         module, _, name = plan.callable.partition(":")
         try:
-            holder = importlib.import_module(module)
+            loaded = importlib.import_module(module)
         except ImportError as error:
             raise CallableMissingError(
                 f"task {plan.name}: the module {module} cannot be imported on this worker: {error}"
             ) from error
         try:
-            held = getattr(holder, name)
+            attribute = getattr(loaded, name)
         except AttributeError:
             raise CallableMissingError(
                 f"task {plan.name}: the module {module} has no {name}"
             ) from None
-        function = self.unwrapped(held)
+        function = self.unwrapped(attribute)
         if not callable(function):
             raise CallableMissingError(f"task {plan.name}: {plan.callable} cannot be called")
-        self._require(plan, home_of(function))
+        self._require(plan, defining_module(function))
         return function
 
     def _require(self, plan: TaskPlan, module: str) -> None:

@@ -1,4 +1,4 @@
-"""The directory a run works in: empty when the run begins, and gone with what it wrote."""
+"""The working directory of runs: empty when a run starts, cleaned when it has ended."""
 
 import os
 import shutil
@@ -9,15 +9,16 @@ from typing import Final
 from pyoco_worker.child.frames import RunOrder
 
 _SCRATCH: Final = "scratch"
-# Ours, and the one the engine makes for each run. Any other is a surprise to the next run.
+# Directories that this module and the engine create for every run. They are kept if empty; any
+# other directory is removed.
 _KEPT_IF_EMPTY: Final = frozenset({_SCRATCH, "artifacts"})
 
 
 class WorkingDirectory:
-    """One directory for all runs of a child, one after another.
+    """One directory that all runs of a child use in turn.
 
-    Making and removing directories costs more than a short run does, so those that every run
-    needs are kept where a run left them empty.
+    Creating and removing directories takes longer than a short run, so directories that every run
+    needs are kept if they are empty.
     """
 
     def __init__(self, path: Path) -> None:
@@ -26,17 +27,17 @@ class WorkingDirectory:
         path.mkdir(parents=True, exist_ok=True)
 
     def enter(self, order: RunOrder) -> None:
-        """Work here, with the run's fencing token in the environment."""
+        """Change to the directory, and put the run's id and attempt into the environment."""
         Path(self._scratch).mkdir(exist_ok=True)
         os.chdir(self._path)
-        # Flows read these; the next run overwrites them.
+        # Flows read these variables; the next run overwrites them.
         os.environ.update(  # noqa: TID251 - written for user code, not read
             PYOCO_RUN_ID=order.run_id, PYOCO_ATTEMPT=str(order.attempt), TMPDIR=self._scratch
         )
         tempfile.tempdir = None
 
     def clean(self) -> None:
-        """Remove what the run left; a child that cannot is replaced by one with a fresh place."""
+        """Remove the files of the run; if that fails, exit and let a new child replace this one."""
         try:
             os.chdir(self._path)
             with os.scandir(self._path) as entries:

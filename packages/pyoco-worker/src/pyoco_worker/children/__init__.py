@@ -1,1 +1,1 @@
-"""The pool of child processes that execute flows."""
+"""The worker's side of its child processes: the pool, and one object per child."""

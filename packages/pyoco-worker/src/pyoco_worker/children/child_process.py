@@ -1,7 +1,6 @@
-"""One child process, seen from the worker."""
+"""One child process, as the worker sees it."""
 
 import asyncio
-import logging
 import os
 import secrets
 import shutil
@@ -16,34 +15,20 @@ from typing import Final
 
 import anyio
 
-from pyoco_worker.child.frames import (
-    CancelOrder,
-    ChildFrame,
-    Finished,
-    FrameCutter,
-    FrameError,
-    Progress,
-    ProgressOrder,
-    Ready,
-    RunOrder,
-    Setup,
-    TaskChanged,
-    Unusable,
-    parse_from_child,
-)
+from pyoco_worker.child import frames
+from pyoco_worker.child.frames import ChildFrame, Finished, Progress, RunOrder, TaskChanged
 from pyoco_worker.child.output_records import MARK_BYTES
-from pyoco_worker.children.output_pipe import OutputPipe, TakePrinted
+from pyoco_worker.children.frame_stream import FrameStream
+from pyoco_worker.children.output_reader import OutputReader, TakeOutput
 
-_log = logging.getLogger(__name__)
-
-_LAST_WORDS_CHARS: Final = 8192
+_LAST_OUTPUT_CHARS: Final = 8192
 _REAP_TIMEOUT_SEC: Final = 5.0
 
 OnProgress = Callable[[Progress | TaskChanged], None]
 
 
 class ChildDiedError(Exception):
-    """The child ended before the run did: killed, crashed, or exited by user code."""
+    """The child ended before its run did: killed, crashed, or exited by user code."""
 
     def __init__(self, how: str, last_output: str) -> None:
         super().__init__(how)
@@ -52,12 +37,12 @@ class ChildDiedError(Exception):
 
 
 class ChildUnusableError(Exception):
-    """The child cannot load the flow resolver; says why."""
+    """The child cannot load the flow resolver; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChildSetup:
-    """What every child of a worker is started with."""
+    """The settings that all children of a worker are started with."""
 
     resolver: str | None
     import_paths: tuple[str, ...]
@@ -65,49 +50,24 @@ class ChildSetup:
     environment: dict[str, str]
     directory: Path
     callable_allow: tuple[str, ...] | None = None
-    max_log_bytes: int = 1_048_576
-
-
-class _Frames(asyncio.Protocol):
-    """Cuts what the child sends into frames and hands each one on."""
-
-    def __init__(self, on_frame: Callable[[ChildFrame], None], on_end: Callable[[], None]) -> None:
-        self._cutter = FrameCutter()
-        self._on_frame = on_frame
-        self._on_end = on_end
-        self._transport: asyncio.BaseTransport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        try:
-            for body in self._cutter.feed(data):
-                self._on_frame(parse_from_child(body))
-        except FrameError as error:
-            # User code wrote into our pipe: nothing that follows can be trusted.
-            _log.error("child sent something that is no frame", extra={"reason": str(error)})
-            if self._transport is not None:
-                self._transport.close()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._on_end()
+    max_output_bytes: int = 1_048_576
 
 
 class ChildProcess:
-    """A child that takes one run at a time. Start it with `ChildProcess.start`."""
+    """A child that executes one run at a time. Start it with `ChildProcess.start`."""
 
     def __init__(
         self,
         process: asyncio.subprocess.Process,
         directory: Path,
-        outputs: tuple[OutputPipe, ...],
+        outputs: tuple[OutputReader, ...],
     ) -> None:
         self._process = process
-        # All that flows print comes by the first one; the second has what others write to stderr.
+        # The first reads stdout with all output of flows, the second what other programs write
+        # to stderr.
         self._outputs = outputs
         self._directory = directory
-        # What it is to do; and what interrupts that.
+        # `_orders` carries setup and runs, `_control` carries frames that interrupt a run.
         self._orders: asyncio.WriteTransport | None = None
         self._control: asyncio.WriteTransport | None = None
         self._transports: list[asyncio.BaseTransport] = []
@@ -119,23 +79,23 @@ class ChildProcess:
 
     @property
     def pid(self) -> int:
-        """Its process id, which is its process group and session too."""
+        """Its process id, which is also its process group and session."""
         return self._process.pid
 
     @property
     def is_alive(self) -> bool:
-        """Whether it can take a run."""
+        """Whether it can execute a run."""
         return not self._gone.is_set()
 
     @classmethod
     async def start(cls, setup: ChildSetup) -> "ChildProcess":
         """Return a child that has loaded the resolver and waits for a run.
 
-        Raises ChildUnusableError where the resolver cannot be loaded, ChildDiedError where the
-        child does not live to say so.
+        Raises ChildUnusableError if the resolver cannot be loaded, and ChildDiedError if the
+        child ends before it reports.
         """
-        orders, their_orders = socket.socketpair()
-        control, their_control = socket.socketpair()
+        orders, child_orders = socket.socketpair()
+        control, child_control = socket.socketpair()
         mark = secrets.token_bytes(MARK_BYTES)
         out_read, out_write = os.pipe()
         err_read, err_write = os.pipe()
@@ -145,17 +105,17 @@ class ChildProcess:
                 sys.executable,
                 "-m",
                 "pyoco_worker.child",
-                str(their_orders.fileno()),
-                str(their_control.fileno()),
+                str(child_orders.fileno()),
+                str(child_control.fileno()),
                 str(os.getpid()),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=out_write,
                 stderr=err_write,
-                pass_fds=(their_orders.fileno(), their_control.fileno()),
+                pass_fds=(child_orders.fileno(), child_control.fileno()),
                 env=setup.environment,
                 cwd=setup.directory,
-                # Its own group, so that what it starts can be killed with it, and its own
-                # session, so that Ctrl-C in the terminal reaches the worker alone.
+                # Its own process group, so that the programs it starts can be killed with it. Its
+                # own session, so that Ctrl-C in a terminal reaches the worker only.
                 start_new_session=True,
             )
         except BaseException:
@@ -165,43 +125,43 @@ class ChildProcess:
             os.close(err_read)
             raise
         finally:
-            their_orders.close()
-            their_control.close()
+            child_orders.close()
+            child_control.close()
             os.close(out_write)
             os.close(err_write)
-        outputs = (OutputPipe(out_read, "stdout", mark), OutputPipe(err_read, "stderr", mark))
+        outputs = (OutputReader(out_read, "stdout", mark), OutputReader(err_read, "stderr", mark))
         child = cls(process, directory, outputs)
         try:
             child._orders = await child._connected(orders)
             child._control = await child._connected(control)
             child._send(
-                Setup(
+                frames.Setup(
                     resolver=setup.resolver,
                     import_paths=setup.import_paths,
                     max_record_bytes=setup.max_record_bytes,
                     directory=str(directory),
                     callable_allow=setup.callable_allow,
                     output_mark=mark.hex(),
-                    max_log_bytes=setup.max_log_bytes,
+                    max_output_bytes=setup.max_output_bytes,
                 )
             )
             await asyncio.shield(child._ready)
         except ChildDiedError:
-            raise await child._autopsy() from None
+            raise await child._death() from None
         except BaseException:
             await child.kill()
             raise
         return child
 
     async def run(
-        self, order: RunOrder, on_progress: OnProgress, on_output: TakePrinted | None = None
+        self, order: RunOrder, on_progress: OnProgress, on_output: TakeOutput | None = None
     ) -> Finished:
-        """Return how the run ended; raise ChildDiedError where the child did not survive it.
+        """Return how the run ended; raise ChildDiedError if the child died during it.
 
-        All that it printed is with `on_output` by then.
+        `on_output` has received all output of the run by then.
         """
         if self._gone.is_set():
-            raise await self._autopsy()
+            raise await self._death()
         finished: asyncio.Future[Finished] = asyncio.get_running_loop().create_future()
         self._finished = finished
         self._on_progress = on_progress
@@ -211,7 +171,7 @@ class ChildProcess:
             self._send(order)
             result = await finished
         except ChildDiedError:
-            raise await self._autopsy() from None
+            raise await self._death() from None
         finally:
             self._finished = None
             self._on_progress = None
@@ -221,21 +181,21 @@ class ChildProcess:
         return result
 
     def ask_to_cancel(self, run_id: str) -> None:
-        """Pass a cancel on to the flow; it may take its time, or never listen."""
+        """Pass a cancel to the flow, which may react late or never."""
         if not self._gone.is_set():
-            self._send(CancelOrder(run_id=run_id))
+            self._send(frames.CancelOrder(run_id=run_id))
 
     def ask_for_progress(self, run_id: str) -> None:
-        """Have the child tell where the tasks of its run stand."""
+        """Make the child report the states of its tasks."""
         if not self._gone.is_set():
-            self._send(ProgressOrder(run_id=run_id))
+            self._send(frames.ProgressOrder(run_id=run_id))
 
     async def kill(self) -> None:
-        """Kill the child and all it has started; return when it is gone. Harmless twice."""
+        """Kill the child and its process group; return when it has ended. Can be repeated."""
         self.signal_group()
         with anyio.CancelScope(shield=True), anyio.move_on_after(_REAP_TIMEOUT_SEC):
             await self._process.wait()
-        # What the child started in the same group may outlive its leader by a moment.
+        # Other members of the group can outlive the child for a moment.
         self.signal_group()
         self._on_end()
         for transport in self._transports:
@@ -255,23 +215,25 @@ class ChildProcess:
     async def _connected(self, end: socket.socket) -> asyncio.WriteTransport:
         end.setblocking(False)
         transport, _ = await asyncio.get_running_loop().create_connection(
-            lambda: _Frames(self._on_frame, self._on_end), sock=end
+            lambda: FrameStream(self._on_frame, self._on_end), sock=end
         )
         self._transports.append(transport)
         return transport
 
-    def _send(self, frame: Setup | RunOrder | CancelOrder | ProgressOrder) -> None:
-        is_order = isinstance(frame, Setup | RunOrder)
+    def _send(
+        self, frame: frames.Setup | RunOrder | frames.CancelOrder | frames.ProgressOrder
+    ) -> None:
+        is_order = isinstance(frame, frames.Setup | RunOrder)
         transport = self._orders if is_order else self._control
         if transport is not None:
             transport.write(frame.pack())
 
     def _on_frame(self, frame: ChildFrame) -> None:
         match frame:
-            case Ready():
+            case frames.Ready():
                 if not self._ready.done():
                     self._ready.set_result(None)
-            case Unusable():
+            case frames.Unusable():
                 if not self._ready.done():
                     self._ready.set_exception(ChildUnusableError(frame.error))
             case Progress() | TaskChanged():
@@ -287,18 +249,19 @@ class ChildProcess:
         self._gone.set()
         for future in (self._ready, self._finished):
             if future is not None and not future.done():
-                future.set_exception(ChildDiedError("its pipe was closed", self._last_words()))
-                # Nobody may be waiting for it any more, and that is no fault.
+                future.set_exception(ChildDiedError("its pipe was closed", self._last_output()))
+                # Marks the exception as retrieved, so that asyncio does not warn if the future
+                # has no waiter.
                 future.exception()
 
-    async def _autopsy(self) -> ChildDiedError:
-        """Return how the child ended; what is left of it is cleared away."""
+    async def _death(self) -> ChildDiedError:
+        """Kill what is left of the child, and return how it ended."""
         await self.kill()
-        return ChildDiedError(_how_it_ended(self._process.returncode), self._last_words())
+        return ChildDiedError(_how_it_ended(self._process.returncode), self._last_output())
 
-    def _last_words(self) -> str:
-        said = "\n".join(filter(None, (output.last_words() for output in self._outputs)))
-        return said[-_LAST_WORDS_CHARS:]
+    def _last_output(self) -> str:
+        texts = "\n".join(filter(None, (output.last_output() for output in self._outputs)))
+        return texts[-_LAST_OUTPUT_CHARS:]
 
 
 def _remove(directory: Path) -> None:

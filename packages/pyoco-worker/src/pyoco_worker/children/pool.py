@@ -1,4 +1,4 @@
-"""A fixed number of children, started ahead, each leased to one run at a time."""
+"""A fixed number of child processes, started in advance, each leased to one run at a time."""
 
 import logging
 from collections.abc import AsyncIterator
@@ -15,31 +15,29 @@ from pyoco_worker.children.child_process import (
     ChildSetup,
     ChildUnusableError,
 )
-from pyoco_worker.children.guarded_groups import GuardedGroups, guarded_groups
+from pyoco_worker.children.watchdog import Watchdog, running_watchdog
 
 _log = logging.getLogger(__name__)
 
-# User code leaks; a fresh process now and then keeps a worker that runs for months small.
+# User code leaks memory. Replacing children limits it in a worker that runs for months.
 MAX_RUNS_PER_CHILD: Final = 10_000
 
 
 class ChildPool:
-    """Hands out children; replaces those that died, were killed, or have run often enough."""
+    """Leases children; replaces those that died, were killed, or reached the limit of runs."""
 
-    def __init__(
-        self, setup: ChildSetup, size: int, tasks: TaskGroup, groups: GuardedGroups
-    ) -> None:
+    def __init__(self, setup: ChildSetup, size: int, tasks: TaskGroup, watchdog: Watchdog) -> None:
         self._setup = setup
         self._tasks = tasks
-        self._groups = groups
-        # None is a place whose child could not be started; the next lease tries again.
+        self._watchdog = watchdog
+        # None stands for a child that could not be started; the next lease tries again.
         self._give, self._take = anyio.create_memory_object_stream[ChildProcess | None](size)
         self._alive: set[ChildProcess] = set()
         self._closing = False
 
     @asynccontextmanager
     async def lease(self) -> AsyncIterator[ChildProcess]:
-        """Yield a child that no other run uses; raise where none can be started."""
+        """Yield a child that no other run uses; raise if none can be started."""
         child = await self._take.receive()
         try:
             if child is None or not child.is_alive:
@@ -49,14 +47,14 @@ class ChildPool:
             self._return(child)
 
     async def fill(self, size: int) -> None:
-        """Start all children; raise the first failure."""
+        """Start all children; raise the first error."""
         failures: list[Exception] = []
 
         async def add() -> None:
             try:
                 self._give.send_nowait(await self._start())
             except (ChildUnusableError, ChildDiedError, OSError) as error:
-                # What keeps one from starting keeps all from it: one error says enough.
+                # All children fail for the same reason, so one error is enough.
                 failures.append(error)
                 starting.cancel_scope.cancel()
 
@@ -67,21 +65,21 @@ class ChildPool:
             raise failures[0]
 
     async def close(self) -> None:
-        """Kill all children and what they have started."""
+        """Kill all children and the programs they started."""
         self._closing = True
         with anyio.CancelScope(shield=True):
             async with anyio.create_task_group() as killing:
                 for child in list(self._alive):
-                    killing.start_soon(self._bury, child)
+                    killing.start_soon(self._kill, child)
         self._give.close()
         self._take.close()
 
     async def _start(self, *, replaces: ChildProcess | None = None) -> ChildProcess:
         if replaces is not None:
-            await self._bury(replaces)
+            await self._kill(replaces)
         child = await ChildProcess.start(self._setup)
         self._alive.add(child)
-        self._groups.add(child.pid)
+        self._watchdog.add(child.pid)
         return child
 
     def _return(self, child: ChildProcess | None) -> None:
@@ -100,26 +98,26 @@ class ChildPool:
             _log.error("child process cannot be started", extra={"reason": str(error)})
         if self._closing:
             if fresh is not None:
-                await self._bury(fresh)
+                await self._kill(fresh)
             return
         self._give.send_nowait(fresh)
 
-    async def _bury(self, child: ChildProcess) -> None:
+    async def _kill(self, child: ChildProcess) -> None:
         await child.kill()
         self._alive.discard(child)
-        self._groups.discard(child.pid)
+        self._watchdog.discard(child.pid)
 
 
 @asynccontextmanager
 async def open_pool(setup: ChildSetup, size: int) -> AsyncIterator[ChildPool]:
-    """Yield a pool whose children are ready; none of them is left afterwards.
+    """Yield a pool whose children are ready; kill them all afterwards.
 
-    Raises ChildUnusableError where the flow resolver cannot be loaded, ChildDiedError where it
-    ends the process.
+    Raises ChildUnusableError if the flow resolver cannot be loaded, and ChildDiedError if it ends
+    the process.
     """
     with plain_errors():
-        async with guarded_groups() as groups, anyio.create_task_group() as tasks:
-            pool = ChildPool(setup, size, tasks, groups)
+        async with running_watchdog() as watchdog, anyio.create_task_group() as tasks:
+            pool = ChildPool(setup, size, tasks, watchdog)
             try:
                 await pool.fill(size)
                 yield pool

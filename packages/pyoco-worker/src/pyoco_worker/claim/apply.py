@@ -17,6 +17,7 @@ from pyoco_protocol.runs.job import RunJob
 from pyoco_protocol.runs.lifecycle import RunStatus
 from pyoco_worker.claim.rules import (
     AlreadyEnded,
+    Delivered,
     FinishCancelled,
     GiveUp,
     LeaveToOwner,
@@ -25,8 +26,8 @@ from pyoco_worker.claim.rules import (
     Take,
     decide_claim,
 )
+from pyoco_worker.delivery import Delivery, give_back
 from pyoco_worker.identity import Identity
-from pyoco_worker.intake.delivery import Delivery
 from pyoco_worker.run.settle import Settler
 
 _log = logging.getLogger(__name__)
@@ -74,7 +75,12 @@ class Claimer:
             first = None
             decision = decide_claim(
                 stored,
-                delivery.facts(job.still_at_revision, self.delivery_limits.get(job.tag)),
+                Delivered(
+                    delivery.stream_seq,
+                    delivery.num_delivered,
+                    job.still_at_revision,
+                    self.delivery_limits.get(job.tag),
+                ),
                 self.me,
                 now=time.time(),
                 max_attempts=self.max_attempts,
@@ -133,11 +139,3 @@ class Claimer:
                 if found is not None and self.me.owns(found.snapshot, wanted.attempt):
                     return found
                 raise ConflictError(wanted.run_id) from None
-
-
-async def give_back(delivery: Delivery, delay_sec: float) -> None:
-    """Give the job back; where that fails, the queue delivers it again after AckWait."""
-    try:
-        await delivery.nak(delay_sec)
-    except BrokerUnavailableError as error:
-        _log.info("job not given back", extra={"reason": str(error)})

@@ -23,7 +23,7 @@ from pyoco_protocol.problems import (
 from pyoco_protocol.runs.lifecycle import RunStatus
 from pyoco_protocol.runs.snapshot import RunSnapshot
 from pyoco_protocol.subjects import Names
-from pyoco_worker.intake.delivery import Delivery
+from pyoco_worker.delivery import Delivery
 from pyoco_worker.run.outcome import Outcome, ended
 from pyoco_worker.run.settle import Settler
 

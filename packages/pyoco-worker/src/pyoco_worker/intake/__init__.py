@@ -1,1 +1,1 @@
-"""Pulls jobs from the queue and starts each one."""
+"""Pulls jobs from the queue, limits how many run at once, and handles each one."""

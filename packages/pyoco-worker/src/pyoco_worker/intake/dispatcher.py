@@ -1,4 +1,4 @@
-"""Decides how many jobs may be in hand, and starts each one."""
+"""Decides how many jobs the worker takes at once, and starts a task for each."""
 
 import logging
 import time
@@ -9,32 +9,32 @@ from typing import Final
 import anyio
 from anyio.abc import TaskGroup
 
-from pyoco_worker.intake.delivery import Delivery
-from pyoco_worker.run.execute import RunExecutor
+from pyoco_worker.delivery import Delivery
+from pyoco_worker.intake.handler import JobHandler
 
 _log = logging.getLogger(__name__)
 
-# Runs shorter than this leave a child idle while the next job travels; taking some ahead fills
-# the gap. Longer runs take nothing ahead: another worker may be idle.
+# When runs are shorter than this, a child is idle while the next job travels, so the worker takes
+# some jobs ahead. With longer runs it takes none ahead, because another worker may be idle.
 _SHORT_RUN_SEC: Final = 0.05
 _AHEAD_PER_CHILD: Final = 4
-# How much the latest run counts in what a typical run takes.
+# Weight of the latest run in the moving average of run durations.
 _WEIGHT: Final = 0.2
 
 
 class Dispatcher:
-    """Runs jobs side by side, as many as there are children, and a few more if they are short."""
+    """Handles jobs concurrently: one per child, and a few more while runs are short."""
 
     def __init__(
         self,
-        executor: RunExecutor,
+        handler: JobHandler,
         tasks: TaskGroup,
         *,
         concurrency: int,
         only_one: bool,
         on_done: Callable[[], None],
     ) -> None:
-        self._executor = executor
+        self._handler = handler
         self._tasks = tasks
         self._concurrency = concurrency
         self._only_one = only_one
@@ -43,66 +43,67 @@ class Dispatcher:
         self._taken = 0
         self._idle = anyio.Event()
         self._idle.set()
-        # Jobs that occupy a child, or soon will; and all that are not yet off the queue.
-        self.in_hand = 0
+        # Jobs that use a child or wait for one.
+        self.executing = 0
+        # Jobs that are still in the queue, also those whose flow has ended.
         self.unsettled = 0
         self.on_freed: Callable[[], None] = lambda: None
 
     def room(self) -> int:
-        """How many more jobs could be taken now."""
+        """Return how many more jobs the worker can take now."""
         if self._only_one:
             return 1 - self._taken
         short = self._typical_sec is not None and self._typical_sec < _SHORT_RUN_SEC
         ahead = self._concurrency * _AHEAD_PER_CHILD if short else 0
-        return self._concurrency + ahead - self.in_hand
+        return self._concurrency + ahead - self.executing
 
     def take(self, delivery: Delivery) -> bool:
-        """Start a job; False where there is no room for it."""
+        """Start a job; return False if there is no room for it."""
         if self.room() <= 0:
             return False
         if not self.unsettled:
             self._idle = anyio.Event()
         self._taken += 1
-        self.in_hand += 1
+        self.executing += 1
         self.unsettled += 1
         self._tasks.start_soon(self._handle, delivery)
         return True
 
     async def _handle(self, delivery: Delivery) -> None:
-        place = _Place(self, time.monotonic())
+        slot = _Slot(self, time.monotonic())
         try:
-            await self._executor.execute(delivery, place.leave)
-        except Exception:  # noqa: BLE001 - the top of a job
-            # One that trips us up costs itself only. It stays in the queue, is
-            # handed out again, and becomes a dead letter when it has been tried too often.
+            await self._handler.handle(delivery, slot.release)
+        except Exception:  # noqa: BLE001 - top level of a job
+            # An unexpected error must not stop other jobs. This job stays in the queue, is
+            # delivered again, and becomes a dead letter after too many attempts.
             _log.exception("job not settled", extra={"stream_seq": delivery.stream_seq})
         finally:
-            place.leave()
+            slot.release()
             self.unsettled -= 1
             if not self.unsettled:
                 self._idle.set()
             self._on_done()
 
     async def until_idle(self) -> None:
-        """Return when every job that was taken is settled."""
+        """Return when every taken job is settled."""
         await self._idle.wait()
 
-    def _left(self, took_sec: float) -> None:
-        self.in_hand -= 1
+    def _release(self, took_sec: float) -> None:
+        self.executing -= 1
         before = took_sec if self._typical_sec is None else self._typical_sec
         self._typical_sec = (1 - _WEIGHT) * before + _WEIGHT * took_sec
         self.on_freed()
 
 
 @dataclass(slots=True)
-class _Place:
-    """The room one job takes; given back once, however often that is said."""
+class _Slot:
+    """One job's share of the worker's capacity; releasing it twice counts once."""
 
     dispatcher: Dispatcher
     since: float
     taken: bool = True
 
-    def leave(self) -> None:
+    def release(self) -> None:
         if self.taken:
             self.taken = False
-            self.dispatcher._left(time.monotonic() - self.since)
+            self.dispatcher._release(time.monotonic() - self.since)

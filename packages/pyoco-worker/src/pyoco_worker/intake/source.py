@@ -1,4 +1,4 @@
-"""Pulls jobs of several tags at once, never more than there is room for."""
+"""Pulls jobs of all tags, never more than the worker has room for."""
 
 import json
 import logging
@@ -17,14 +17,15 @@ from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.requests import RefusedError
 from pyoco_protocol.problems import BrokerUnavailableError, PyocoError
 from pyoco_protocol.subjects import Names
-from pyoco_worker.intake.delivery import Delivery
+from pyoco_worker.delivery import Delivery
 
 _log = logging.getLogger(__name__)
 
 _STATUS: Final = "Status"
 _IDLE_HEARTBEAT_STATUS: Final = "100"
 _TIMED_OUT_STATUS: Final = "408"
-# The server ends a pull itself; one that it has forgotten (a restart) is dropped this much later.
+# The server ends a pull itself. After a server restart it does not, so this much later the pull
+# counts as expired here too.
 _EXPIRY_SLACK_SEC: Final = 1.0
 _STEP_SEC: Final = 0.5
 _MIN_PULL_SEC: Final = 0.1
@@ -39,10 +40,10 @@ class _Pull:
 
 
 class JobSource:
-    """Keeps pulls open on all tags while there is room, and passes on what comes.
+    """Keeps pull requests open on all tags while there is room, and passes jobs to `take`.
 
-    `take` is handed each job and answers whether it has room for it; a job without room goes
-    straight back to the queue. With several tags more can arrive than was asked for in all.
+    `take` returns False when it has no room, and the job then returns to the queue at once. With
+    several tags, more jobs can arrive than there is room for.
     """
 
     def __init__(
@@ -66,22 +67,22 @@ class JobSource:
         self._pulls: dict[str, _Pull] = {}
         self._next_pull = 0
         self._inbox = broker.client.new_inbox()
-        self._trouble = False
+        self._must_restore = False
         self._wake = anyio.Event()
         self._stopped = False
 
     def wake(self) -> None:
-        """Look at once whether there is room for more."""
+        """Check at once whether there is room for more jobs."""
         self._wake.set()
 
     def stop(self) -> None:
-        """Take nothing more; what still arrives goes back to the queue."""
+        """Take no more jobs; jobs that still arrive return to the queue."""
         self._stopped = True
         self.wake()
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[None]:
-        """Hear jobs while the block runs; afterwards what arrives late goes back."""
+        """Receive jobs while the block runs; jobs that arrive later return to the queue."""
         subscription = await self._broker.client.subscribe(f"{self._inbox}.*", cb=self._on_message)
         try:
             yield
@@ -94,17 +95,17 @@ class JobSource:
                     _log.debug("job subscription not drained", extra={"reason": str(error)})
 
     async def run(self) -> None:
-        """Keep pulls open until stopped."""
+        """Keep pull requests open until stopped."""
         connection = 0
         while not self._stopped:
             self._wake = anyio.Event()
-            if self._broker.is_up and self._trouble:
-                # The consumer may be gone. Asking at once again would only spin.
+            if self._broker.is_up and self._must_restore:
+                # The consumer may be gone. The pause keeps repeated refusals from spinning.
                 await anyio.sleep(_STEP_SEC)
                 await self._restore_consumers()
             if self._broker.is_up:
                 if self._broker.connections != connection:
-                    # Pulls of an earlier connection are forgotten by the server or soon will be.
+                    # The server drops pulls of an earlier connection.
                     self._pulls.clear()
                     connection = self._broker.connections
                 await self._top_up()
@@ -117,7 +118,7 @@ class JobSource:
         except (PyocoError, RefusedError) as error:
             _log.warning("queue consumers cannot be restored", extra={"reason": str(error)})
             return
-        self._trouble = False
+        self._must_restore = False
 
     async def _top_up(self) -> None:
         now = time.monotonic()
@@ -128,10 +129,10 @@ class JobSource:
             return
         share = max(1, room // len(self._tags))
         for tag in self._tags:
-            asked = sum(pull.left for pull in self._pulls.values() if pull.tag == tag)
-            # A pull for each single job would double the traffic when many are waiting.
-            if asked * 2 <= share and asked < share:
-                await self._pull(tag, share - asked)
+            requested = sum(pull.left for pull in self._pulls.values() if pull.tag == tag)
+            # One pull per job would double the traffic when many jobs are waiting.
+            if requested * 2 <= share and requested < share:
+                await self._pull(tag, share - requested)
 
     async def _pull(self, tag: str, batch: int) -> None:
         self._next_pull += 1
@@ -149,10 +150,11 @@ class JobSource:
             _log.debug("pull not sent", extra={"tag": tag, "reason": str(error)})
 
     async def _on_message(self, message: Msg) -> None:
-        # A job arrives under its own subject; the server's remarks arrive under the pull's. Its
-        # headers would not tell: a job may carry any.
+        # The subject tells jobs from status messages: a job has the subject it was published
+        # under, a status message has the inbox of its pull. Headers don't tell, because a job can
+        # carry any header.
         if message.subject.startswith(f"{self._inbox}."):
-            self._on_remark(message)
+            self._on_status(message)
             return
         delivery = Delivery(self._broker.client, message)
         self._count(delivery)
@@ -160,7 +162,7 @@ class JobSource:
             try:
                 await delivery.nak()
             except BrokerUnavailableError as error:
-                # It comes again by itself, after AckWait.
+                # The queue delivers the job again after AckWait.
                 _log.debug("job not given back", extra={"reason": str(error)})
         self.wake()
 
@@ -173,13 +175,13 @@ class JobSource:
                     del self._pulls[key]
                 return
 
-    def _on_remark(self, message: Msg) -> None:
+    def _on_status(self, message: Msg) -> None:
         headers = message.headers or {}
         status = headers.get(_STATUS, "")
         if status == _IDLE_HEARTBEAT_STATUS:
             return
         if status != _TIMED_OUT_STATUS:
             _log.info("pull refused", extra={"reason": headers.get("Description", status)})
-            self._trouble = True
+            self._must_restore = True
         self._pulls.pop(message.subject.rpartition(".")[2], None)
         self.wake()

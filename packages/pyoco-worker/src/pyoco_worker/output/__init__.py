@@ -1,1 +1,1 @@
-"""Publishes what runs print."""
+"""Publishes the output of runs to the broker."""

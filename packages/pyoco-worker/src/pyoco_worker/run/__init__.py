@@ -1,1 +1,1 @@
-"""Executes one claimed run and records its progress and end."""
+"""Executes a claimed run: heartbeats, cancel, outcome, and the settlement of its job."""

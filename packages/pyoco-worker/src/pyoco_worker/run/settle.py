@@ -11,8 +11,8 @@ from pyoco_protocol.jetstream.dead_letter_writer import DeadLetterWriter
 from pyoco_protocol.problems import BrokerUnavailableError
 from pyoco_protocol.runs.job import RunJob
 from pyoco_protocol.runs.snapshot import RunSnapshot
+from pyoco_worker.delivery import Delivery
 from pyoco_worker.identity import Identity
-from pyoco_worker.intake.delivery import Delivery
 from pyoco_worker.run.outcome import dead_letter_reason
 
 _log = logging.getLogger(__name__)

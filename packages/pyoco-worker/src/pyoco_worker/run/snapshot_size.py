@@ -1,4 +1,4 @@
-"""Makes a snapshot small enough to be stored."""
+"""Reduces a snapshot to the size that can be stored."""
 
 from pydantic_core import to_json
 
@@ -7,10 +7,10 @@ from pyoco_protocol.runs.snapshot import RunSnapshot
 
 
 def fitted(snapshot: RunSnapshot, max_bytes: int) -> RunSnapshot:
-    """Return `snapshot` within `max_bytes`: whole task records go, the largest first.
+    """Return `snapshot` within `max_bytes`, without its largest task records if necessary.
 
-    The result goes after them, `tasks` always stay. Raises SnapshotTooLargeError where even that
-    is too much.
+    The result is removed after all task records; `tasks` always stay. Raises SnapshotTooLargeError
+    if the rest is still too large.
     """
     size = len(snapshot.to_bytes())
     if size <= max_bytes:
@@ -30,7 +30,7 @@ def fitted(snapshot: RunSnapshot, max_bytes: int) -> RunSnapshot:
         size -= sizes[name]
     truncated = truncated.model_copy(update={"task_records": kept})
     final_size = len(truncated.to_bytes())
-    # The sum leaves out a comma here and there; the last word has the real size.
+    # The sum does not count every comma, so the encoded size decides.
     while final_size > max_bytes and kept:
         del kept[max(kept, key=lambda name: sizes[name])]
         truncated = truncated.model_copy(update={"task_records": kept})

@@ -1,6 +1,7 @@
-"""One job in hand, and the words the queue understands about it."""
+"""One job as the queue delivered it, with the acknowledgements that JetStream accepts for it."""
 
 import json
+import logging
 from collections.abc import Mapping
 from typing import Final
 
@@ -9,7 +10,8 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from pyoco_protocol.problems import BrokerUnavailableError
-from pyoco_worker.claim.rules import Delivered
+
+_log = logging.getLogger(__name__)
 
 _ACK: Final = b"+ACK"
 _NAK: Final = b"-NAK"
@@ -19,7 +21,7 @@ _ACK_TIMEOUT_SEC: Final = 5.0
 
 
 class Delivery:
-    """A job as the queue handed it to us."""
+    """A message from the work queue that is not acknowledged yet."""
 
     def __init__(self, client: Client, message: Msg) -> None:
         self._client = client
@@ -31,44 +33,51 @@ class Delivery:
         self.stream_seq = metadata.sequence.stream
         self.num_delivered = metadata.num_delivered
 
-    def facts(self, still_at_revision: int | None, max_deliver: int | None) -> Delivered:
-        """Return what the claim rule needs to know."""
-        return Delivered(self.stream_seq, self.num_delivered, still_at_revision, max_deliver)
+    def replace_with(self, newer: "Delivery") -> None:
+        """Use a newer delivery of the same job for all later acknowledgements.
 
-    def replaced_by(self, newer: "Delivery") -> None:
-        """Speak through a newer delivery of the same job: only that one is listened to."""
+        The queue waits for an acknowledgement of its latest delivery.
+        """
         self._reply = newer._reply
         self.num_delivered = newer.num_delivered
 
     async def ack(self) -> None:
-        """Remove the job and wait until the queue has done so; raise where that is not sure."""
+        """Remove the job and wait for the broker's confirmation; raise without one."""
         await self._confirmed(_ACK)
 
     async def term(self, reason: str) -> None:
-        """Remove a job that nobody can ever do, and wait until the queue has done so."""
+        """Remove a job that can never be executed, and wait for the broker's confirmation."""
         await self._confirmed(_TERM + b" " + reason.encode())
 
     async def nak(self, delay_sec: float = 0.0) -> None:
-        """Give the job back, to be handed out again after `delay_sec`."""
+        """Return the job to the queue, which delivers it again after `delay_sec`."""
         options = json.dumps({"delay": round(delay_sec * 1e9)}).encode()
-        await self._say(_NAK + b" " + options if delay_sec else _NAK)
+        await self._publish(_NAK + b" " + options if delay_sec else _NAK)
 
     async def in_progress(self) -> None:
-        """Keep the job for another AckWait."""
-        await self._say(_IN_PROGRESS)
+        """Extend the lease on the job by another AckWait."""
+        await self._publish(_IN_PROGRESS)
 
-    async def _confirmed(self, word: bytes) -> None:
+    async def _confirmed(self, body: bytes) -> None:
         if not self._client.is_connected:
             raise BrokerUnavailableError("not connected to the broker")
         try:
-            await self._client.request(self._reply, word, timeout=_ACK_TIMEOUT_SEC)
+            await self._client.request(self._reply, body, timeout=_ACK_TIMEOUT_SEC)
         except (TimeoutError, nats.errors.Error, OSError) as error:
             raise BrokerUnavailableError(f"the job is not settled: {error}") from error
 
-    async def _say(self, word: bytes) -> None:
+    async def _publish(self, body: bytes) -> None:
         if not self._client.is_connected:
             raise BrokerUnavailableError("not connected to the broker")
         try:
-            await self._client.publish(self._reply, word)
+            await self._client.publish(self._reply, body)
         except (nats.errors.Error, OSError) as error:
             raise BrokerUnavailableError(str(error)) from error
+
+
+async def give_back(delivery: Delivery, delay_sec: float) -> None:
+    """Return the job to the queue; if that fails, the queue delivers it again after AckWait."""
+    try:
+        await delivery.nak(delay_sec)
+    except BrokerUnavailableError as error:
+        _log.info("job not given back", extra={"reason": str(error)})

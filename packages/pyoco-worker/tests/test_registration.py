@@ -1,4 +1,4 @@
-"""What a worker says of itself in the registry, and who may say it."""
+"""The worker's record in the registry, and which worker may write it."""
 
 import platform
 import socket
@@ -20,7 +20,7 @@ async def record_of(bench: WorkerBench, worker_id: str = "w1") -> WorkerRecord:
 
 
 async def hide(bench: WorkerBench, worker_id: str = "w1") -> None:
-    """Hide a worker as an operator's gateway does."""
+    """Hide a worker as the gateway does for an operator."""
     bucket = Bucket(bench.broker, NAMES.workers_bucket)
     while True:
         found = await bucket.read(worker_id)
@@ -35,7 +35,7 @@ async def hide(bench: WorkerBench, worker_id: str = "w1") -> None:
         return
 
 
-async def test_a_worker_tells_what_it_is_and_what_it_is_at(bench: WorkerBench) -> None:
+async def test_the_record_describes_the_worker_and_its_runs(bench: WorkerBench) -> None:
     arguments = ("--worker-id", "w1", "--tags", "default,gpu")
     async with bench.worker(*arguments, concurrency=2, env=QUICK) as worker:
         idle = await record_of(bench)
@@ -79,7 +79,7 @@ async def test_a_worker_tells_what_it_is_and_what_it_is_at(bench: WorkerBench) -
     assert {idle.instance_id} == {running.instance_id, done.instance_id, stopped.instance_id}
 
 
-async def test_a_second_live_worker_of_the_same_id_is_refused(bench: WorkerBench) -> None:
+async def test_a_second_live_worker_with_the_same_id_is_refused(bench: WorkerBench) -> None:
     async with bench.worker("--worker-id", "w1", env=QUICK):
         first = await record_of(bench)
         async with bench.worker_process("--worker-id", "w1", env=QUICK) as second:
@@ -92,13 +92,13 @@ async def test_a_second_live_worker_of_the_same_id_is_refused(bench: WorkerBench
     assert (still.instance_id, still.state) == (first.instance_id, WorkerState.IDLE)
 
 
-async def test_a_worker_that_was_killed_is_taken_over_at_once_and_stays_hidden(
+async def test_the_record_of_a_killed_worker_is_taken_over_and_stays_hidden(
     bench: WorkerBench,
 ) -> None:
-    async with bench.worker("--worker-id", "w1", env=QUICK) as doomed:
+    async with bench.worker("--worker-id", "w1", env=QUICK) as killed:
         before = await record_of(bench)
         await hide(bench)
-        doomed.kill()
+        killed.kill()
         async with bench.worker("--worker-id", "w1", env=QUICK):
             after = await record_of(bench)
 
@@ -113,18 +113,18 @@ async def test_a_worker_that_was_killed_is_taken_over_at_once_and_stays_hidden(
     assert last.state is WorkerState.STOPPED_GRACEFUL
 
 
-async def test_a_worker_that_thaws_leaves_the_record_to_who_took_it_over(
+async def test_a_resumed_worker_does_not_write_a_record_that_was_taken_over(
     bench: WorkerBench,
 ) -> None:
     async with bench.worker("--worker-id", "w1", env=QUICK) as frozen:
         frozen.pause()
         async with bench.worker("--worker-id", "w1", env=QUICK):
-            heir = await record_of(bench)
+            successor = await record_of(bench)
             frozen.resume()
-            await frozen.wait_for_log("another worker has taken this id over")
+            await frozen.wait_for_log("another worker has taken over this id")
             frozen.terminate()
             assert await frozen.wait() == 0
             still = await record_of(bench)
 
-    assert heir.pid != frozen.pid
-    assert (still.instance_id, still.state) == (heir.instance_id, WorkerState.IDLE)
+    assert successor.pid != frozen.pid
+    assert (still.instance_id, still.state) == (successor.instance_id, WorkerState.IDLE)

@@ -1,5 +1,5 @@
-"""Flows that print, in every way there is."""
-# ruff: noqa: T201 - printing is what these flows are for
+"""Flows that print in many ways. CHAINS names the functions of each flow."""
+# ruff: noqa: T201 - these flows are for printing
 
 import ctypes
 import logging
@@ -16,17 +16,17 @@ from typing import Any
 from pyoco import task
 from pyoco.core.models import Flow, Task
 
-# Bound when the module is loaded, long before any run.
+# The handler keeps the stream that exists at import, before any run.
 logger = logging.getLogger("talking")
 logger.addHandler(logging.StreamHandler())
 
 
 def resolve(flow_name: str) -> Flow:
-    """Return a new flow of this name; KeyError for one that is not here."""
+    """Return a new flow by name; raise KeyError for an unknown name."""
     if flow_name in WHOLE:
         return WHOLE[flow_name]()
     flow = Flow(name=flow_name)
-    for step in STORIES[flow_name]:
+    for step in CHAINS[flow_name]:
         flow >> task(step)
     return flow
 
@@ -36,7 +36,7 @@ def silent() -> None:
 
 
 def talk() -> str:
-    """Print in both ways, and in between."""
+    """Print to stdout and stderr."""
     print("one")
     print("two", file=sys.stderr)
     print("three", "and", "four")
@@ -52,12 +52,12 @@ def listen() -> str:
 
 
 def log_it() -> None:
-    """Say it by way of `logging`."""
+    """Write through `logging`."""
     logger.warning("careful now")
 
 
 def write_bytes() -> None:
-    """Write below the text: to the buffer, and to the descriptors."""
+    """Write to the buffer and to the descriptors."""
     sys.stdout.buffer.write(b"from the buffer\n")
     sys.stdout.writelines(["from ", "lines\n"])
     os.write(1, b"from fd 1\n")
@@ -68,7 +68,7 @@ def write_bytes() -> None:
 
 
 def call_programs() -> None:
-    """Let other programs print."""
+    """Start programs that print."""
     print("before")
     subprocess.run(["/bin/sh", "-c", "echo out; echo err >&2"], check=True)
     print("after")
@@ -76,20 +76,20 @@ def call_programs() -> None:
 
 
 def fork() -> None:
-    """Print from a copy of this process."""
+    """Print from a forked process."""
     process = multiprocessing.get_context("fork").Process(target=print, args=("from a fork",))
     process.start()
     process.join()
 
 
 def ends_without_newline() -> None:
-    """Leave a line open."""
+    """Print a last line without newline."""
     print("first")
     print("no end", end="")
 
 
 def odd_bytes() -> None:
-    """Print what is no text."""
+    """Print bytes that are not valid text."""
     sys.stdout.buffer.write(b"a\xff\xfeb\n")
     print("half \ud800 a pair")
     os.write(1, "カ".encode()[:2])
@@ -100,23 +100,23 @@ def odd_bytes() -> None:
 
 
 def threads() -> None:
-    """Print from threads of our own."""
+    """Print from a new thread."""
     thread = threading.Thread(target=print, args=("from a thread",))
     thread.start()
     thread.join()
 
 
-def rude() -> None:
-    """Close and replace what we print to."""
-    print("polite")
+def close_streams() -> None:
+    """Close and replace the output streams."""
+    print("before closing")
     sys.stderr.close()
     sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - left open on purpose
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    print("to nobody")
+    print("to /dev/null")
 
 
 def flood(ctx: Any) -> str:
-    """Print as fast as can be."""
+    """Print as fast as possible."""
     line = "x" * 999
     for _ in range(int(ctx.params["megabytes"]) * 1000):
         print(line)
@@ -125,7 +125,7 @@ def flood(ctx: Any) -> str:
 
 
 def die_talking(ctx: Any) -> None:
-    """Say something, and be gone at once."""
+    """Print, then end the process at once."""
     for number in range(int(ctx.params.get("lines", 1))):
         print(f"line {number}")
     os.write(2, b"famous last words\n")
@@ -133,7 +133,7 @@ def die_talking(ctx: Any) -> None:
 
 
 def say_and_wait(ctx: Any) -> None:
-    """Print a line, and go on when told to."""
+    """Print a line, and continue when the file `until` exists."""
     print("waiting for you")
     print("unfinished", end="")
     Path(ctx.params["began"]).touch()
@@ -143,7 +143,7 @@ def say_and_wait(ctx: Any) -> None:
 
 
 def two_at_once() -> Flow:
-    """Return a flow whose tasks run side by side and print in turn."""
+    """Return a flow whose tasks run concurrently and print in turn."""
     turn = threading.Barrier(2, timeout=20)
 
     def left() -> str:
@@ -165,14 +165,14 @@ def two_at_once() -> Flow:
 
 
 def resolver_talks() -> Flow:
-    """Return a flow, having said so."""
+    """Print, then return a flow."""
     print("looking it up")
     flow = Flow(name="resolver-talks")
     flow >> task(listen)
     return flow
 
 
-STORIES: dict[str, tuple[Callable[..., object], ...]] = {
+CHAINS: dict[str, tuple[Callable[..., object], ...]] = {
     "silent": (silent,),
     "talk": (talk, listen),
     "logging": (log_it,),
@@ -182,7 +182,7 @@ STORIES: dict[str, tuple[Callable[..., object], ...]] = {
     "no-newline": (ends_without_newline, listen),
     "odd": (odd_bytes,),
     "threads": (threads,),
-    "rude": (rude,),
+    "close-streams": (close_streams,),
     "flood": (flood, listen),
     "die-talking": (die_talking,),
     "wait": (say_and_wait,),

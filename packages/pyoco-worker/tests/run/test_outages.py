@@ -1,4 +1,4 @@
-"""Silence, outages, freezes and deaths: a run comes to one end, and runs no more than is due."""
+"""Blocked flows, broker outages, frozen and killed workers: a run ends once."""
 
 import psutil
 
@@ -15,8 +15,8 @@ SHORT_LEASE = {
 ACK_WAIT_SEC = 2.0
 
 
-async def is_executed_once(bench: WorkerBench, run_id: str) -> None:
-    """Say whether a run that outlasted its lease was delivered and executed once."""
+async def check_executed_once(bench: WorkerBench, run_id: str) -> None:
+    """Check that a run that outlasted its lease was delivered and executed once."""
     ended = await bench.ended(run_id)
     await bench.settled()
     assert (ended.status, ended.attempt) == (RunStatus.COMPLETED, 1)
@@ -35,27 +35,27 @@ async def test_a_resolver_that_blocks_longer_than_a_lease_is_called_once(
         other.pause()
         run_id = await bench.submit_noted("note")
         await eventually(lambda: bench.status(run_id), RunStatus.RUNNING)
-        # There is someone else who would take it.
+        # Another worker is ready to take the run.
         other.resume()
-        await is_executed_once(bench, run_id)
+        await check_executed_once(bench, run_id)
 
 
-async def test_a_flow_that_holds_the_interpreter_longer_than_a_lease_is_run_once(
+async def test_a_flow_that_holds_the_interpreter_longer_than_a_lease_is_executed_once(
     bench: WorkerBench,
 ) -> None:
     async with bench.worker(env=SHORT_LEASE), bench.worker(env=SHORT_LEASE):
         run_id = await bench.submit_noted("hold", seconds=ACK_WAIT_SEC + 1)
-        await is_executed_once(bench, run_id)
+        await check_executed_once(bench, run_id)
 
 
 async def test_heartbeats_slower_than_the_lease_do_not_lose_the_run(bench: WorkerBench) -> None:
     lazy = {**SHORT_LEASE, "PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "60"}
     async with bench.worker(env=lazy), bench.worker(env=lazy):
         run_id = await bench.submit_noted("hold", seconds=ACK_WAIT_SEC + 1)
-        await is_executed_once(bench, run_id)
+        await check_executed_once(bench, run_id)
 
 
-async def test_a_broker_that_is_killed_in_the_middle_of_a_run_does_not_repeat_it(
+async def test_a_run_is_not_repeated_when_the_broker_is_killed_during_it(
     bench: WorkerBench,
 ) -> None:
     async with bench.worker(env=SHORT_LEASE) as worker:
@@ -64,7 +64,7 @@ async def test_a_broker_that_is_killed_in_the_middle_of_a_run_does_not_repeat_it
         await began(waiting)
         bench.nats.kill()
         await worker.wait_for_log("broker connection lost")
-        # The flow ends while nobody can be told.
+        # The flow ends while the broker is down.
         let_go_on(waiting)
         await eventually(lambda: bench.broker.is_up, False)
         await bench.nats.restart()
@@ -73,11 +73,11 @@ async def test_a_broker_that_is_killed_in_the_middle_of_a_run_does_not_repeat_it
         await bench.settled()
         assert (ended.status, ended.attempt) == (RunStatus.COMPLETED, 1)
         assert bench.executions(run_id) == [1]
-        # And it goes on as before.
+        # The worker takes new jobs again.
         assert (await bench.ended(await bench.submit("noop"))).status is RunStatus.COMPLETED
 
 
-async def test_a_broker_that_is_frozen_for_longer_than_a_lease_does_not_repeat_a_run(
+async def test_a_run_is_not_repeated_when_the_broker_is_frozen_longer_than_a_lease(
     bench: WorkerBench,
 ) -> None:
     async with bench.worker(env=SHORT_LEASE) as worker:
@@ -85,7 +85,7 @@ async def test_a_broker_that_is_frozen_for_longer_than_a_lease_does_not_repeat_a
         run_id = await bench.submit_noted("note-wait", **waiting)
         await began(waiting)
         bench.nats.pause()
-        # Nobody can tell whether this write will be carried out. It will, after the thaw.
+        # The outcome of this write is unknown; the broker carries it out when it resumes.
         await worker.wait_for_log("run snapshot not stored yet")
         bench.nats.resume()
         await bench.broker.wait_until_up()
@@ -103,12 +103,12 @@ async def test_an_idle_worker_takes_jobs_again_after_a_restart_of_the_broker(
         assert (await bench.ended(await bench.submit("noop"))).status is RunStatus.COMPLETED
         await bench.nats.restart()
         await bench.broker.wait_until_up()
-        # Well before its pull would have run out.
+        # Long before its pull request would have expired.
         ended = await bench.ended(await bench.submit("noop"), timeout=10)
     assert ended.status is RunStatus.COMPLETED
 
 
-async def test_a_worker_may_be_started_before_its_broker(bench: WorkerBench) -> None:
+async def test_a_worker_can_be_started_before_its_broker(bench: WorkerBench) -> None:
     run_id = await bench.submit("noop")
     bench.nats.kill()
     worker = bench.worker_process()
@@ -120,7 +120,7 @@ async def test_a_worker_may_be_started_before_its_broker(bench: WorkerBench) -> 
 
 
 def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
-    """Return those that run; what nobody has reaped yet does not."""
+    """Return the processes that run; zombies do not count."""
 
     def runs(process: psutil.Process) -> bool:
         try:
@@ -132,7 +132,7 @@ def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
 
 
 async def kill_mid_run(bench: WorkerBench, worker: ManagedProcess, run_id: str) -> None:
-    """Kill a worker with its run under way; nothing of it may go on."""
+    """Kill a worker during its run; all its child processes must end."""
     assert await bench.status(run_id) == RunStatus.RUNNING
     family = worker.children()
     assert family
@@ -140,41 +140,45 @@ async def kill_mid_run(bench: WorkerBench, worker: ManagedProcess, run_id: str) 
     await eventually(lambda: alive(family), [])
 
 
-async def test_a_run_whose_worker_is_killed_is_finished_by_another(bench: WorkerBench) -> None:
+async def test_a_run_whose_worker_is_killed_is_executed_by_another_worker(
+    bench: WorkerBench,
+) -> None:
     waiting = bench.wait_files()
-    async with bench.worker(env=SHORT_LEASE) as doomed:
+    async with bench.worker(env=SHORT_LEASE) as killed:
         run_id = await bench.submit_noted("note-wait", **waiting)
         await began(waiting)
-        await kill_mid_run(bench, doomed, run_id)
+        await kill_mid_run(bench, killed, run_id)
     let_go_on(waiting)
-    async with bench.worker(env=SHORT_LEASE) as heir:
+    async with bench.worker(env=SHORT_LEASE) as successor:
         ended = await bench.ended(run_id)
         await bench.settled()
     assert (ended.status, ended.attempt) == (RunStatus.COMPLETED, 2)
-    assert ended.worker_id == heir.name
-    # Once under each attempt.
+    assert ended.worker_id == successor.name
+    # Once in each attempt.
     assert bench.executions(run_id) == [1, 2]
 
 
-async def test_what_a_flow_started_does_not_outlive_a_killed_worker(bench: WorkerBench) -> None:
+async def test_a_program_that_a_flow_started_ends_with_a_killed_worker(bench: WorkerBench) -> None:
     waiting = bench.wait_files()
-    async with bench.worker(env=SHORT_LEASE) as doomed:
+    async with bench.worker(env=SHORT_LEASE) as killed:
         pid_file = bench.directory / "grandchild"
         run_id = await bench.submit("grandchild", grandchild=str(pid_file), **waiting)
         await began(waiting)
         grandchild = int(pid_file.read_text(encoding="utf-8"))
-        assert grandchild in {process.pid for process in doomed.children()}
-        await kill_mid_run(bench, doomed, run_id)
+        assert grandchild in {process.pid for process in killed.children()}
+        await kill_mid_run(bench, killed, run_id)
 
 
-async def test_a_frozen_worker_that_wakes_up_disturbs_nothing(bench: WorkerBench) -> None:
+async def test_a_resumed_worker_does_not_change_a_run_that_was_taken_over(
+    bench: WorkerBench,
+) -> None:
     waiting = bench.wait_files()
-    async with bench.worker(env=SHORT_LEASE) as frozen, bench.worker(env=SHORT_LEASE) as heir:
-        heir.pause()
+    async with bench.worker(env=SHORT_LEASE) as frozen, bench.worker(env=SHORT_LEASE) as successor:
+        successor.pause()
         run_id = await bench.submit_noted("note-wait", **waiting)
         await began(waiting)
         frozen.pause()
-        heir.resume()
+        successor.resume()
         let_go_on(waiting)
         ended = await bench.ended(run_id)
         await bench.settled()
@@ -182,13 +186,13 @@ async def test_a_frozen_worker_that_wakes_up_disturbs_nothing(bench: WorkerBench
         assert (ended.status, ended.attempt, ended.worker_id) == (
             RunStatus.COMPLETED,
             2,
-            heir.name,
+            successor.name,
         )
         frozen.resume()
         await frozen.wait_for_log("run left to another worker")
-        # It is of use again, and of no harm to what is over.
-        heir.terminate()
-        assert await heir.wait() == 0
+        # It takes new jobs again and does not change the finished run.
+        successor.terminate()
+        assert await successor.wait() == 0
         assert (await bench.ended(await bench.submit("noop"))).worker_id == frozen.name
     assert await bench.read(run_id) == first
     assert bench.executions(run_id) == [1, 2]

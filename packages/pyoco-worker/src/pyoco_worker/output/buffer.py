@@ -1,26 +1,26 @@
-"""How printed bytes become lines, and lines become chunks of bounded size."""
+"""Splits the output of a run into lines, and the lines into chunks of bounded size."""
 
 import codecs
 from collections import deque
 from typing import Final
 
 from pyoco_protocol.runs.output import OutputChunk, OutputEntry, OutputStreamName
-from pyoco_worker.child.output_records import Printed
+from pyoco_worker.child.output_records import OutputPiece
 
 MAX_LINE_CHARS: Final = 8192
 LINE_CUT: Final = " … (line cut)"
-# What a line takes beside its text: without it, empty lines would be free.
+# Counted for each line in addition to its text, so that empty lines count too.
 _LINE_BYTES: Final = 32
-# What a chunk takes beside its entries.
+# Size of a chunk without its entries.
 _ENVELOPE_BYTES: Final = 256
-# A line that is not at its end yet is shown after this time.
-_OPEN_SEC: Final = 0.5
+# An unfinished line is sent after this time.
+_UNFINISHED_SEC: Final = 0.5
 
 _Decoder: Final = codecs.getincrementaldecoder("utf-8")
 
 
 class _Line:
-    """The line that one source is at."""
+    """The current line of one source: a task and a stream."""
 
     def __init__(self, task: str | None, stream: OutputStreamName) -> None:
         self.task = task
@@ -44,7 +44,7 @@ class _Line:
         self._chars += len(text)
 
     def take(self, ts: float, *, is_whole: bool) -> OutputEntry:
-        """Return what there is of the line; the next one begins where it is whole."""
+        """Return the text collected so far; if `is_whole`, the next text starts a new line."""
         entry = OutputEntry(
             ts=ts if self.ts is None else self.ts,
             task=self.task,
@@ -59,8 +59,8 @@ class _Line:
         return entry
 
 
-class LogBatching:
-    """Collects what one attempt of a run prints, up to a limit, and hands it out in chunks."""
+class OutputBuffer:
+    """Collects the output of one attempt of a run, up to a limit, and returns it in chunks."""
 
     def __init__(self, run_id: str, attempt: int, max_bytes: int) -> None:
         self._run_id = run_id
@@ -73,17 +73,18 @@ class LogBatching:
         self._entries = 0
         self.is_full = max_bytes <= 0
 
-    def add(self, printed: Printed, now: float) -> bool:
-        """Take what was printed; return whether more is wanted."""
+    def add(self, piece: OutputPiece, now: float) -> bool:
+        """Add a piece of output; return whether more is wanted."""
         if self.is_full:
             return False
-        ts = now if printed.ts is None else printed.ts
-        # What has no time was written by other programs, which keep to lines of their own.
-        key = (printed.task, printed.stream, printed.ts is None)
+        ts = now if piece.ts is None else piece.ts
+        # Pieces without a time come from other programs and must not be joined with lines of
+        # the flow.
+        key = (piece.task, piece.stream, piece.ts is None)
         line = self._lines.get(key)
         if line is None:
-            line = self._lines[key] = _Line(printed.task, printed.stream)
-        *whole, rest = line.decoder.decode(printed.data).split("\n")
+            line = self._lines[key] = _Line(piece.task, piece.stream)
+        *whole, rest = line.decoder.decode(piece.data).split("\n")
         for text in whole:
             line.extend(text, ts)
             self._ready.append(line.take(ts, is_whole=True))
@@ -93,16 +94,16 @@ class LogBatching:
         else:
             line.extend(rest, ts)
             self._left -= len(rest)
-        if self._left <= 0 or printed.is_last:
+        if self._left <= 0 or piece.is_last:
             self._close(ts)
         return not self.is_full
 
     def is_ready(self, now: float) -> bool:
-        """Whether there is something to hand out."""
+        """Whether there is a chunk to send."""
         return bool(self._ready) or any(_is_old(line, now) for line in self._lines.values())
 
     def finish(self, now: float) -> None:
-        """Take lines that were never ended for whole: nothing more comes."""
+        """Complete all unfinished lines, because no more output follows."""
         for line in self._lines.values():
             line.extend(line.decoder.decode(b"", final=True), now)
             if line.ts is not None:
@@ -110,9 +111,9 @@ class LogBatching:
         self._lines.clear()
 
     def next_chunk(self, max_bytes: int, now: float) -> OutputChunk | None:
-        """Return the next chunk of at most `max_bytes`; None where there is nothing.
+        """Return the next chunk of at most `max_bytes`; None if the buffer is empty.
 
-        A single line that is larger makes a chunk of its own.
+        A single line that is larger becomes a chunk by itself.
         """
         for line in self._lines.values():
             if _is_old(line, now):
@@ -141,9 +142,9 @@ class LogBatching:
     def _close(self, ts: float) -> None:
         self.finish(ts)
         self.is_full = True
-        said = f"(more than {self._max_bytes} bytes were printed: the rest is not kept)"
-        self._ready.append(OutputEntry(ts=ts, stream="stderr", text=said))
+        notice = f"(more than {self._max_bytes} bytes were printed: the rest is not kept)"
+        self._ready.append(OutputEntry(ts=ts, stream="stderr", text=notice))
 
 
 def _is_old(line: _Line, now: float) -> bool:
-    return line.ts is not None and line.ts <= now - _OPEN_SEC
+    return line.ts is not None and line.ts <= now - _UNFINISHED_SEC

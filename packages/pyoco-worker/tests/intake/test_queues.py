@@ -1,4 +1,4 @@
-"""A worker whose user at the broker may do little asks for no more, and says what is missing."""
+"""A worker with few broker permissions creates nothing and logs what is missing."""
 
 from pathlib import Path
 
@@ -18,9 +18,9 @@ authorization {{ users: [
 ] }}"""
 
 
-async def test_it_waits_for_the_queue_that_others_make(bench: WorkerBench) -> None:
+async def test_a_worker_that_prepares_nothing_waits_for_its_queue(bench: WorkerBench) -> None:
     async with bench.worker_process(env=PREPARES_NOTHING) as worker:
-        await worker.wait_for_log("the queue of tag default is not there")
+        await worker.wait_for_log("the queue of tag default does not exist")
         assert not log_lines(worker, "worker ready")
         assert "PYOCO_WORKER_TAGS" in worker.log()
         streams = await ask(bench.broker.client, "$JS.API.CONSUMER.NAMES.PYOCO_WORK")
@@ -31,10 +31,10 @@ async def test_it_waits_for_the_queue_that_others_make(bench: WorkerBench) -> No
         assert (await bench.ended(run_id)).status is RunStatus.COMPLETED
 
 
-async def test_jobs_that_it_may_not_take_are_called_that(tmp_path: Path, flows: str) -> None:
+async def test_a_missing_permission_to_pull_is_logged(tmp_path: Path, flows: str) -> None:
     async with NatsServer(tmp_path / "nats", config=USERS) as server:
-        of_all = f"nats://all:all@127.0.0.1:{server.port}"
-        async with WorkerBench(server, tmp_path / "bench", flows, url=of_all) as bench:
+        full_access_url = f"nats://all:all@127.0.0.1:{server.port}"
+        async with WorkerBench(server, tmp_path / "bench", flows, url=full_access_url) as bench:
             await bench.consumer()
             login = {
                 **PREPARES_NOTHING,
@@ -44,9 +44,9 @@ async def test_jobs_that_it_may_not_take_are_called_that(tmp_path: Path, flows: 
             async with bench.worker(env=login, nats_url=server.url) as worker:
                 message = "broker denied an operation"
                 await eventually(lambda: len(log_lines(worker, message)) > 0, True)
-                [said] = log_lines(worker, message)
-            assert said["subject"] == (
+                [line] = log_lines(worker, message)
+            assert line["subject"] == (
                 f"$JS.API.CONSUMER.MSG.NEXT.{NAMES.work_stream}.pyoco_workers_default"
             )
-            assert (said["user"], said["err_id"]) == ("worker", "ERR-PYOCO-0140")
+            assert (line["user"], line["err_id"]) == ("worker", "ERR-PYOCO-0140")
             assert PASSWORD not in worker.log()

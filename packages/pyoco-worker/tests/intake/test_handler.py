@@ -1,4 +1,4 @@
-"""Jobs that are wrong, late, doubled or orphaned: each is dealt with, and the worker goes on."""
+"""Invalid, late, duplicate and orphaned jobs: each is settled, and the worker continues."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ from pyoco_testkit.eventually import eventually
 from pyoco_testkit.nats_server import NatsServer
 from worker_bench import NAMES, WorkerBench, began, let_go_on
 
-# A short lease: what is not acked comes again soon.
+# A short lease, so that a job without an ack is delivered again soon.
 SHORT_LEASE = {
     "PYOCO_CONSUMER_ACK_WAIT_SEC": "1",
     "PYOCO_ACK_PROGRESS_INTERVAL_SEC": "0.2",
@@ -28,15 +28,15 @@ MALFORMED = {
     "tags is a number": json.dumps(job_json(tags=7)).encode(),
     "params is a list": json.dumps(job_json(params=[])).encode(),
     "not JSON": b"hello",
-    "nothing": b"",
+    "empty": b"",
     "null": b"null",
     "a list": b"[]",
     "not UTF-8": b"\xff\xfe\x00",
     "half a job": json.dumps(job_json()).encode()[:-5],
     "no run id": json.dumps(job_json(run_id=None)).encode(),
-    "an id that is none": json.dumps(job_json(run_id="../../etc/passwd")).encode(),
+    "an invalid id": json.dumps(job_json(run_id="../../etc/passwd")).encode(),
     "an id in capitals": json.dumps(job_json(run_id=new_run_id().upper())).encode(),
-    "a tag that is none": json.dumps(job_json(tag="a.b")).encode(),
+    "an invalid tag": json.dumps(job_json(tag="a.b")).encode(),
     "a flow name with a line break": json.dumps(job_json(flow_name="a\nb")).encode(),
     "half a character": b'{"run_id": "\\ud800"}',
     "nested deeply": b"[" * 100_000,
@@ -44,7 +44,7 @@ MALFORMED = {
 }
 
 
-async def test_malformed_jobs_of_any_shape_are_put_aside_and_the_worker_goes_on(
+async def test_malformed_jobs_become_dead_letters_and_the_worker_continues(
     bench: WorkerBench,
 ) -> None:
     async with bench.worker() as worker:
@@ -61,7 +61,7 @@ async def test_malformed_jobs_of_any_shape_are_put_aside_and_the_worker_goes_on(
     assert {letter.subject for letter in letters} == {NAMES.work("default")}
 
 
-async def test_a_job_that_looks_like_a_remark_of_the_broker_is_put_aside_too(
+async def test_a_job_with_headers_of_a_broker_status_message_becomes_a_dead_letter(
     bench: WorkerBench,
 ) -> None:
     statuses = ("100", "404", "408", "503")
@@ -74,7 +74,9 @@ async def test_a_job_that_looks_like_a_remark_of_the_broker_is_put_aside_too(
         assert (await bench.ended(await bench.submit("noop"))).status is RunStatus.COMPLETED
 
 
-async def test_a_job_without_a_run_is_put_aside_when_it_comes_again(bench: WorkerBench) -> None:
+async def test_a_job_without_a_run_becomes_a_dead_letter_at_its_second_delivery(
+    bench: WorkerBench,
+) -> None:
     async with bench.worker():
         orphan = job(flow_name="greet")
         await bench.queue(orphan)
@@ -85,7 +87,7 @@ async def test_a_job_without_a_run_is_put_aside_when_it_comes_again(bench: Worke
         assert await bench.store.read(orphan.run_id) is None
 
 
-async def test_a_dead_letter_says_whose_run_it_was(bench: WorkerBench) -> None:
+async def test_a_dead_letter_has_the_tenant_of_its_run(bench: WorkerBench) -> None:
     def malformed(**fields: object) -> bytes:
         return json.dumps(job_json(tags=7, **fields)).encode()
 
@@ -97,7 +99,7 @@ async def test_a_dead_letter_says_whose_run_it_was(bench: WorkerBench) -> None:
     async with bench.worker():
         await bench.queue(RunJob.of(failing, default_tag="default"))
         await bench.queue(orphan)
-        # What the record says counts, not what the message does.
+        # The tenant comes from the record, not from the message.
         await bench.queue(malformed(run_id=waiting.run_id, tenant_id="globex"))
         await bench.queue(malformed(run_id=unknown, tenant_id="globex"))
         await bench.queue(malformed(run_id=None, tenant_id=["globex"]))
@@ -114,7 +116,7 @@ async def test_a_dead_letter_says_whose_run_it_was(bench: WorkerBench) -> None:
     }
 
 
-async def test_a_run_whose_record_comes_after_its_job_is_run(bench: WorkerBench) -> None:
+async def test_a_run_whose_record_is_stored_after_its_job_is_executed(bench: WorkerBench) -> None:
     async with bench.worker():
         early = job(flow_name="note", params={"ledger": str(bench.ledger)})
         await bench.queue(early)
@@ -125,7 +127,7 @@ async def test_a_run_whose_record_comes_after_its_job_is_run(bench: WorkerBench)
     assert bench.executions(early.run_id) == [1]
 
 
-async def test_a_record_that_cannot_be_read_does_not_stop_the_queue(bench: WorkerBench) -> None:
+async def test_an_unreadable_record_does_not_stop_the_queue(bench: WorkerBench) -> None:
     async with bench.worker() as worker:
         broken = job(flow_name="greet")
         await ask(bench.broker.client, NAMES.run(broken.run_id), b'{"status": "?"}')
@@ -137,7 +139,7 @@ async def test_a_record_that_cannot_be_read_does_not_stop_the_queue(bench: Worke
         assert worker.is_running
 
 
-async def test_a_finished_run_that_is_handed_out_again_is_not_run_again(
+async def test_a_finished_run_that_is_delivered_again_is_not_executed_again(
     bench: WorkerBench,
 ) -> None:
     async with bench.worker() as worker:
@@ -148,14 +150,14 @@ async def test_a_finished_run_that_is_handed_out_again_is_not_run_again(
         for _ in range(3):
             await bench.queue(job(run_id=run_id, flow_name="note", params=first.snapshot.params))
         await bench.settled()
-        # Nothing of it is under way any more, so nothing can come after.
+        # After the stop, no write of this worker can follow.
         worker.terminate()
         assert await worker.wait() == 0
     assert bench.executions(run_id) == [1]
     assert await bench.read(run_id) == first
 
 
-async def test_a_failed_run_that_is_handed_out_again_keeps_its_one_letter(
+async def test_dead_letters_of_a_failed_run_that_is_delivered_again_are_equal(
     bench: WorkerBench,
 ) -> None:
     async with bench.worker():
@@ -167,12 +169,12 @@ async def test_a_failed_run_that_is_handed_out_again_keeps_its_one_letter(
         await bench.queue(wanted)
         await bench.settled()
         letters = await bench.dead_letters()
-    # Another job, so another letter; but it tells of the same end.
+    # The second job has a dead letter of its own, with the same content.
     assert {letter.timestamp for letter in letters} == {letters[0].timestamp}
     assert {letter.error for letter in letters} == {"ValueError: the shop is closed"}
 
 
-async def test_the_end_of_a_run_is_written_once_and_left_alone(bench: WorkerBench) -> None:
+async def test_the_end_of_a_run_is_written_once_and_never_changed(bench: WorkerBench) -> None:
     frequent = {"PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "0.02"}
     async with bench.worker(concurrency=2, env=frequent) as worker:
         runs = [await bench.submit("blink") for _ in range(20)]
@@ -191,28 +193,28 @@ ALLOWED = 'user: "bench", password: "bench"'
 DENIED = 'user: "mute", password: "mute", permissions: { publish: { deny: "$JS.ACK.>" } }'
 
 
-async def test_a_run_whose_ack_is_lost_is_not_run_again(tmp_path: Path, flows: str) -> None:
+async def test_a_run_whose_ack_is_lost_is_not_executed_again(tmp_path: Path, flows: str) -> None:
     users = f"authorization {{ users: [{{ {ALLOWED} }}, {{ {DENIED} }}] }}"
     async with NatsServer(tmp_path / "nats", config=users) as server:
         everything = server.url.replace("nats://", "nats://bench:bench@")
         muted = server.url.replace("nats://", "nats://mute:mute@")
         async with WorkerBench(server, tmp_path, flows, url=everything) as bench:
             await bench.consumer(consumer_ack_wait_sec=1, ack_progress_interval_sec=0.2)
-            # Whatever this worker says of a job, the queue does not hear it.
-            async with bench.worker(nats_url=muted, env=SHORT_LEASE) as deaf:
+            # The broker rejects all acknowledgements of this worker.
+            async with bench.worker(nats_url=muted, env=SHORT_LEASE) as mute:
                 run_id = await bench.submit_noted("note")
                 await bench.ended(run_id)
                 first = await bench.read(run_id)
                 await eventually(bench.deliveries, lambda count: count >= 3)
                 assert await bench.jobs_left() == 1
-                deaf.kill()
+                mute.kill()
             async with bench.worker(nats_url=everything, env=SHORT_LEASE):
                 await bench.settled()
             assert bench.executions(run_id) == [1]
             assert await bench.read(run_id) == first
 
 
-async def test_a_job_is_not_let_go_before_its_letter_is_kept(bench: WorkerBench) -> None:
+async def test_a_job_stays_in_the_queue_until_its_dead_letter_is_stored(bench: WorkerBench) -> None:
     async with bench.worker() as worker:
         await ask(bench.broker.client, f"$JS.API.STREAM.DELETE.{NAMES.dlq_stream}")
         run_id = await bench.submit("fail")
@@ -225,7 +227,7 @@ async def test_a_job_is_not_let_go_before_its_letter_is_kept(bench: WorkerBench)
     assert (letter.run_id, letter.reason) == (run_id, DeadLetterReason.EXECUTION_ERROR)
 
 
-async def test_two_jobs_of_one_run_and_four_workers_make_one_execution(
+async def test_two_jobs_of_one_run_lead_to_one_execution(
     bench: WorkerBench,
 ) -> None:
     waiting = bench.wait_files()
@@ -239,7 +241,7 @@ async def test_two_jobs_of_one_run_and_four_workers_make_one_execution(
         bench.worker(env=SHORT_LEASE),
     ):
         await began(waiting)
-        # Long enough for the second job to be handed out several times.
+        # The second job is delivered several times.
         await eventually(bench.deliveries, lambda count: count >= 4)
         let_go_on(waiting)
         ended = await bench.ended(run_id)
@@ -248,7 +250,7 @@ async def test_two_jobs_of_one_run_and_four_workers_make_one_execution(
     assert bench.executions(run_id) == [1]
 
 
-async def test_a_run_that_was_cancelled_before_it_was_taken_is_not_run(bench: WorkerBench) -> None:
+async def test_a_run_that_is_cancelled_before_its_claim_is_not_executed(bench: WorkerBench) -> None:
     cancelled = await bench.admit(
         "note",
         status=RunStatus.CANCELLING,
@@ -265,7 +267,7 @@ async def test_a_run_that_was_cancelled_before_it_was_taken_is_not_run(bench: Wo
     assert await bench.dead_letters() == []
 
 
-async def test_a_run_that_was_tried_too_often_is_given_up(bench: WorkerBench) -> None:
+async def test_a_run_fails_after_too_many_attempts(bench: WorkerBench) -> None:
     tried = await bench.admit("note", attempt=3, params={"ledger": str(bench.ledger)})
     given_back = await bench.admit(
         "note", attempt=3, give_backs=1, params={"ledger": str(bench.ledger)}
@@ -280,11 +282,11 @@ async def test_a_run_that_was_tried_too_often_is_given_up(bench: WorkerBench) ->
     assert (ended.status, ended.err_id) == (RunStatus.FAILED, "ERR-PYOCO-0116")
     assert bench.executions(tried.run_id) == []
     assert (letter.reason, letter.run_id) == (DeadLetterReason.MAX_DELIVER_EXCEEDED, tried.run_id)
-    # What a stopping worker gave back was no try.
+    # An attempt that a stopping worker gave back does not count.
     assert (other.status, other.attempt) == (RunStatus.COMPLETED, 4)
 
 
-async def test_a_run_that_a_worker_of_an_earlier_server_left_is_run(bench: WorkerBench) -> None:
+async def test_a_run_left_by_a_worker_of_an_earlier_server_is_executed(bench: WorkerBench) -> None:
     left = await bench.admit(
         "note",
         status=RunStatus.RUNNING,
@@ -302,7 +304,7 @@ async def test_a_run_that_a_worker_of_an_earlier_server_left_is_run(bench: Worke
     assert bench.executions(left.run_id) == [1]
 
 
-async def test_a_job_may_say_how_its_record_stood(bench: WorkerBench) -> None:
+async def test_a_job_can_carry_the_record_of_its_run(bench: WorkerBench) -> None:
     run = await bench.admit("note", params={"ledger": str(bench.ledger)})
     revision = (await bench.read(run.run_id)).revision
     await bench.queue(RunJob.of(run, default_tag="default").with_record(run, revision))
@@ -313,7 +315,7 @@ async def test_a_job_may_say_how_its_record_stood(bench: WorkerBench) -> None:
     assert bench.executions(run.run_id) == [1]
 
 
-async def test_what_a_job_says_of_its_record_is_not_believed_if_it_is_no_longer_so(
+async def test_an_outdated_record_in_a_job_is_not_used(
     bench: WorkerBench,
 ) -> None:
     params = {"ledger": str(bench.ledger)}
@@ -335,7 +337,7 @@ async def test_what_a_job_says_of_its_record_is_not_believed_if_it_is_no_longer_
     )
     async with bench.worker():
         assert (await bench.ended(cancelled.run_id)).status is RunStatus.CANCELLED
-        # That it is over is for its record to say, not for a message.
+        # Only the stored record decides whether a run has ended.
         assert (await bench.ended(waiting.run_id)).status is RunStatus.COMPLETED
         await bench.settled()
     assert bench.executions(cancelled.run_id) == []

@@ -1,4 +1,4 @@
-"""A real worker, a real broker: what runs print is kept, and what they return is told."""
+"""The output and the result of runs, with a real worker and a real broker."""
 
 import time
 from pathlib import Path
@@ -16,15 +16,15 @@ CAP = 1_048_576
 
 @pytest.fixture
 def flows() -> str:
-    """Have the bench run the flows that print."""
-    return f"{Path(__file__).parents[1] / 'flows' / 'talking_stories.py'}:resolve"
+    """Use the flows that print."""
+    return f"{Path(__file__).parents[1] / 'flows' / 'printing_flows.py'}:resolve"
 
 
-async def test_what_a_run_printed_is_there_when_its_end_is_seen(bench: WorkerBench) -> None:
+async def test_all_output_is_stored_before_the_end_of_the_run(bench: WorkerBench) -> None:
     async with bench.worker(concurrency=2):
         for run_id in [await bench.submit("talk") for _ in range(20)]:
             assert (await bench.ended(run_id)).status is RunStatus.COMPLETED
-            (chunk,) = await bench.log_chunks(run_id)
+            (chunk,) = await bench.output_chunks(run_id)
             assert (chunk.run_id, chunk.attempt, chunk.n) == (run_id, 1, 0)
             assert not chunk.truncated
             assert [(entry.task, entry.text) for entry in chunk.entries] == [
@@ -33,7 +33,7 @@ async def test_what_a_run_printed_is_there_when_its_end_is_seen(bench: WorkerBen
             ]
 
 
-async def test_a_run_that_prints_nothing_sends_nothing(bench: WorkerBench) -> None:
+async def test_a_run_without_output_publishes_nothing(bench: WorkerBench) -> None:
     async with bench.worker():
         for _ in range(5):
             await bench.ended(await bench.submit("silent"))
@@ -41,7 +41,7 @@ async def test_a_run_that_prints_nothing_sends_nothing(bench: WorkerBench) -> No
     assert answer["state"]["last_seq"] == 0
 
 
-async def test_what_a_run_prints_is_seen_while_it_goes_on(bench: WorkerBench) -> None:
+async def test_output_is_published_while_a_run_is_active(bench: WorkerBench) -> None:
     async with bench.worker():
         waiting = bench.wait_files()
         run_id = await bench.submit("wait", **waiting)
@@ -55,7 +55,9 @@ async def test_what_a_run_prints_is_seen_while_it_goes_on(bench: WorkerBench) ->
     assert await bench.printed(run_id) == ["waiting for you", "unfinished", " business"]
 
 
-async def test_a_flood_is_kept_to_its_limit_and_delays_no_heartbeat(bench: WorkerBench) -> None:
+async def test_output_above_the_limit_is_dropped_and_delays_no_heartbeat(
+    bench: WorkerBench,
+) -> None:
     async with bench.worker(concurrency=2, env={"PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "0.1"}):
         waiting = bench.wait_files()
         beside = await bench.submit("wait", **waiting)
@@ -68,7 +70,7 @@ async def test_a_flood_is_kept_to_its_limit_and_delays_no_heartbeat(bench: Worke
         assert (await bench.ended(beside)).attempt == 1
         assert (await bench.ended(flood)).status is RunStatus.COMPLETED
     assert latest < 2
-    chunks = await bench.log_chunks(flood)
+    chunks = await bench.output_chunks(flood)
     sizes = [len(chunk.to_bytes()) for chunk in chunks]
     assert max(sizes) <= 65_536
     assert CAP // 2 < sum(sizes) < 1.5 * CAP
@@ -77,7 +79,7 @@ async def test_a_flood_is_kept_to_its_limit_and_delays_no_heartbeat(bench: Worke
     assert str(CAP) in chunks[-1].entries[-1].text
 
 
-async def test_what_a_dying_run_said_is_kept(bench: WorkerBench) -> None:
+async def test_the_output_of_a_run_whose_child_dies_is_stored(bench: WorkerBench) -> None:
     async with bench.worker():
         run_id = await bench.submit("die-talking", lines=3)
         ended = await bench.ended(run_id)
@@ -88,16 +90,16 @@ async def test_what_a_dying_run_said_is_kept(bench: WorkerBench) -> None:
     ]
 
 
-async def test_nothing_is_kept_where_nothing_is_wanted(bench: WorkerBench) -> None:
+async def test_a_limit_of_zero_stores_no_output(bench: WorkerBench) -> None:
     async with bench.worker(env={"PYOCO_RUN_LOG_MAX_BYTES": "0"}):
         talked = await bench.submit("talk")
         died = await bench.submit("die-talking")
         await bench.ended(talked)
         assert "famous last words" in ((await bench.ended(died)).error or "")
-    assert await bench.log_chunks(talked) == await bench.log_chunks(died) == []
+    assert await bench.output_chunks(talked) == await bench.output_chunks(died) == []
 
 
-async def test_an_outage_neither_loses_what_was_printed_nor_holds_up_the_run(
+async def test_an_outage_does_not_lose_output_or_stop_the_run(
     bench: WorkerBench, nats_server: NatsServer
 ) -> None:
     async with bench.worker():
@@ -114,9 +116,7 @@ async def test_an_outage_neither_loses_what_was_printed_nor_holds_up_the_run(
     assert "".join(await bench.printed(run_id)) == "waiting for youunfinished business"
 
 
-async def test_a_broker_that_takes_little_at_a_time_is_given_little_at_a_time(
-    tmp_path: Path, flows: str
-) -> None:
+async def test_chunks_keep_the_message_limit_of_the_broker(tmp_path: Path, flows: str) -> None:
     async with (
         NatsServer(tmp_path / "small", config="max_payload: 16384") as small,
         WorkerBench(small, tmp_path, flows) as bench,
@@ -124,12 +124,12 @@ async def test_a_broker_that_takes_little_at_a_time_is_given_little_at_a_time(
     ):
         run_id = await bench.submit("flood", megabytes=1)
         assert (await bench.ended(run_id)).status is RunStatus.COMPLETED
-        chunks = await bench.log_chunks(run_id)
+        chunks = await bench.output_chunks(run_id)
     assert sum(len(chunk.to_bytes()) for chunk in chunks) > 50_000
     assert chunks[-1].truncated
 
 
-async def test_the_result_of_a_run_is_in_its_record(bench: WorkerBench) -> None:
+async def test_the_record_of_a_run_has_its_result(bench: WorkerBench) -> None:
     async with bench.worker():
         talked = await bench.ended(await bench.submit("talk"))
         side_by_side = await bench.ended(await bench.submit("two-at-once"))

@@ -1,4 +1,4 @@
-"""A real worker, a real broker: runs go in as a gateway would put them, and come to their end."""
+"""Runs from submission to their end, with a real worker and a real broker."""
 
 import json
 from pathlib import Path
@@ -42,24 +42,24 @@ async def test_a_flow_that_raises_fails_its_run_with_the_cause(bench: WorkerBenc
         "fail": TaskStatus.FAILED,
         "shout": TaskStatus.PENDING,
     }
-    assert "worker_stories.py" in (ended.task_records["fail"].traceback or "")
+    assert "worker_flows.py" in (ended.task_records["fail"].traceback or "")
     assert (letter.reason, letter.run_id) == (DeadLetterReason.EXECUTION_ERROR, run_id)
     assert (letter.flow_name, letter.tag, letter.attempt) == ("fail", "default", 1)
     assert letter.error == ended.error
     assert "hunter2" not in letter.model_dump_json()
 
 
-async def test_letters_for_flows_that_raise_can_be_turned_off(bench: WorkerBench) -> None:
+async def test_dead_letters_for_flows_that_raise_can_be_turned_off(bench: WorkerBench) -> None:
     async with bench.worker(env={"PYOCO_DLQ_PUBLISH_EXECUTION_ERROR": "false"}):
         await bench.ended(await bench.submit("fail"))
         missing = await bench.submit("no-such-flow")
         await bench.ended(missing)
         await bench.settled()
-        # Only the one that no setting turns off.
+        # No setting turns this one off.
         assert [letter.run_id for letter in await bench.dead_letters()] == [missing]
 
 
-async def test_a_flow_that_is_not_there_fails_its_run(bench: WorkerBench) -> None:
+async def test_an_unknown_flow_fails_its_run(bench: WorkerBench) -> None:
     async with bench.worker():
         run_id = await bench.submit("no-such-flow")
         ended = await bench.ended(run_id)
@@ -70,7 +70,7 @@ async def test_a_flow_that_is_not_there_fails_its_run(bench: WorkerBench) -> Non
     assert (letter.reason, letter.run_id) == (DeadLetterReason.FLOW_NOT_FOUND, run_id)
 
 
-async def test_a_child_that_dies_fails_its_run_and_the_worker_goes_on(bench: WorkerBench) -> None:
+async def test_a_child_that_dies_fails_only_its_run(bench: WorkerBench) -> None:
     async with bench.worker(concurrency=2) as worker:
         waiting = bench.wait_files()
         beside = await bench.submit("wait", **waiting)
@@ -90,10 +90,10 @@ async def test_a_child_that_dies_fails_its_run_and_the_worker_goes_on(bench: Wor
     assert (undisturbed.status, undisturbed.attempt) == (RunStatus.COMPLETED, 1)
 
 
-async def test_a_run_is_not_failed_for_what_the_one_before_did_to_their_child(
+async def test_a_run_does_not_fail_because_an_earlier_run_broke_the_child(
     bench: WorkerBench,
 ) -> None:
-    # All are queued at once, so that a child goes from one run to the next without a pause.
+    # All are queued at once, so that a child gets one run right after another.
     runs = [
         await bench.submit(flow) for _ in range(5) for flow in ("go-away", "greet", "noop", "greet")
     ]
@@ -104,7 +104,7 @@ async def test_a_run_is_not_failed_for_what_the_one_before_did_to_their_child(
     assert {end.attempt for end in ends} == {1}
 
 
-async def test_where_the_tasks_stand_is_seen_while_they_run(bench: WorkerBench) -> None:
+async def test_task_states_are_stored_while_a_run_is_active(bench: WorkerBench) -> None:
     async with bench.worker():
         waiting = bench.wait_files()
         run_id = await bench.submit("greet-wait-shout", **waiting)
@@ -125,7 +125,7 @@ async def test_where_the_tasks_stand_is_seen_while_they_run(bench: WorkerBench) 
         assert (await bench.ended(run_id)).status is RunStatus.COMPLETED
 
 
-async def test_a_run_that_goes_on_keeps_its_record_fresh(bench: WorkerBench) -> None:
+async def test_an_active_run_gets_heartbeats(bench: WorkerBench) -> None:
     async with bench.worker(env={"PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "0.1"}):
         waiting = bench.wait_files()
         run_id = await bench.submit("wait", **waiting)
@@ -139,7 +139,9 @@ async def test_a_run_that_goes_on_keeps_its_record_fresh(bench: WorkerBench) -> 
         await bench.ended(run_id)
 
 
-async def test_fifty_short_runs_leave_nothing_behind(bench: WorkerBench, tmp_path: Path) -> None:
+async def test_fifty_short_runs_leave_no_processes_or_files(
+    bench: WorkerBench, tmp_path: Path
+) -> None:
     before = names_in(tmp_path)
     async with bench.worker(concurrency=2) as worker:
         runs = [await bench.submit("noop") for _ in range(50)]
@@ -151,13 +153,13 @@ async def test_fifty_short_runs_leave_nothing_behind(bench: WorkerBench, tmp_pat
         await eventually(lambda: [each for each in family if each.is_running()], [])
     assert {end.status for end in ends} == {RunStatus.COMPLETED}
     assert {end.attempt for end in ends} == {1}
-    # Its log is the test's own, and of its data directory nothing is left but the directory.
+    # The log belongs to the test; the data directory is empty.
     assert names_in(tmp_path) - before == {"data", worker.directory.name}
     assert names_in(tmp_path / "data") == set()
     assert names_in(worker.directory) == {worker.log_path.name}
 
 
-async def test_an_output_above_the_brokers_limit_completes_and_is_not_repeated(
+async def test_a_run_with_an_output_above_the_brokers_limit_completes_once(
     bench: WorkerBench,
 ) -> None:
     async with bench.worker():
@@ -173,7 +175,7 @@ async def test_an_output_above_the_brokers_limit_completes_and_is_not_repeated(
     assert await bench.deliveries() == 1
 
 
-async def test_a_snapshot_that_fits_in_no_way_fails_its_run(bench: WorkerBench) -> None:
+async def test_a_snapshot_that_cannot_be_reduced_enough_fails_its_run(bench: WorkerBench) -> None:
     limits = {"PYOCO_MAX_RUN_SNAPSHOT_BYTES": "1536", "PYOCO_MAX_PARAMS_BYTES": "1024"}
     async with bench.worker(env=limits):
         run_id = await bench.submit("greet", name="x" * 2000)
@@ -183,14 +185,16 @@ async def test_a_snapshot_that_fits_in_no_way_fails_its_run(bench: WorkerBench) 
     assert ended.task_records_truncated
 
 
-async def test_an_output_that_json_cannot_hold_completes_too(bench: WorkerBench) -> None:
+async def test_a_run_with_an_output_that_json_cannot_represent_completes(
+    bench: WorkerBench,
+) -> None:
     async with bench.worker():
         ended = await bench.ended(await bench.submit("hostile"))
     assert ended.status is RunStatus.COMPLETED
     assert json.loads(ended.to_bytes())["task_records"]["hostile"]["output"]["half"] == "\\ud800"
 
 
-async def test_a_worker_takes_the_runs_of_its_tags_and_no_others(bench: WorkerBench) -> None:
+async def test_a_worker_takes_only_runs_of_its_tags(bench: WorkerBench) -> None:
     other = await bench.submit("noop", tag="gpu")
     async with bench.worker("--tags", "cpu,default"):
         mine = [await bench.submit("noop", tag=tag) for tag in ("cpu", "default", "cpu")]
@@ -200,7 +204,7 @@ async def test_a_worker_takes_the_runs_of_its_tags_and_no_others(bench: WorkerBe
     assert await bench.jobs_left() == 1
 
 
-async def test_as_many_runs_go_side_by_side_as_there_are_slots(bench: WorkerBench) -> None:
+async def test_as_many_runs_as_the_concurrency_are_executed_at_once(bench: WorkerBench) -> None:
     async with bench.worker(concurrency=3):
         waits = [bench.wait_files() for _ in range(3)]
         runs = [await bench.submit("wait", **waiting) for waiting in waits]
@@ -212,7 +216,7 @@ async def test_as_many_runs_go_side_by_side_as_there_are_slots(bench: WorkerBenc
             assert (await bench.ended(run_id)).status is RunStatus.COMPLETED
 
 
-async def test_settings_of_a_consumer_that_is_there_are_left_alone_and_told_once(
+async def test_settings_of_an_existing_consumer_are_kept_and_logged_once(
     bench: WorkerBench,
 ) -> None:
     jetstream = bench.broker.client.jetstream()
@@ -230,17 +234,17 @@ async def test_settings_of_a_consumer_that_is_there_are_left_alone_and_told_once
         await bench.broker.wait_until_up()
         assert (await bench.ended(await bench.submit("noop"))).status is RunStatus.COMPLETED
         message = "broker resource differs from the default and is left as it is"
-        told = [
+        logged = [
             line["setting"]
             for line in log_lines(worker, message)
             if line["resource"] == "pyoco_workers_default"
         ]
     info = await jetstream.consumer_info(NAMES.work_stream, "pyoco_workers_default")
     assert (info.config.ack_wait, info.config.max_deliver) == (77, 5)
-    assert told.count("ack_wait") == told.count("max_deliver") == 1
+    assert logged.count("ack_wait") == logged.count("max_deliver") == 1
 
 
-async def test_a_run_goes_once_and_the_worker_ends(bench: WorkerBench) -> None:
+async def test_with_run_once_the_worker_exits_after_one_run(bench: WorkerBench) -> None:
     first = await bench.submit("noop")
     second = await bench.submit("noop")
     async with bench.worker("--run-once") as worker:
@@ -249,7 +253,7 @@ async def test_a_run_goes_once_and_the_worker_ends(bench: WorkerBench) -> None:
     assert await bench.status(second) == RunStatus.PENDING
 
 
-async def test_without_a_job_a_worker_that_runs_once_ends_after_its_poll(
+async def test_with_run_once_and_no_job_the_worker_exits_after_one_poll(
     bench: WorkerBench,
 ) -> None:
     async with bench.worker("--run-once", "--poll-timeout", "0.3") as worker:
@@ -265,7 +269,7 @@ async def test_params_are_not_logged(bench: WorkerBench) -> None:
         assert "s3cr3t" not in worker.log()
 
 
-async def test_a_bucket_of_an_earlier_server_does_not_hold_runs_up(bench: WorkerBench) -> None:
+async def test_a_bucket_of_an_earlier_server_does_not_delay_runs(bench: WorkerBench) -> None:
     client = bench.broker.client
     await ask(client, "$JS.API.STREAM.DELETE.KV_pyoco_runs")
     config = {
@@ -283,14 +287,14 @@ async def test_a_bucket_of_an_earlier_server_does_not_hold_runs_up(bench: Worker
             assert (await bench.ended(run_id)).status is RunStatus.COMPLETED
 
 
-async def test_hundreds_of_runs_with_frantic_heartbeats_never_hang(bench: WorkerBench) -> None:
-    frantic = {
+async def test_hundreds_of_runs_with_very_frequent_heartbeats_complete(bench: WorkerBench) -> None:
+    frequent = {
         "PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "0.01",
         "PYOCO_ACK_PROGRESS_INTERVAL_SEC": "0.01",
     }
-    # Runs of no time at all, and runs that end while a heartbeat is on its way.
+    # Very short runs, and runs that end while a heartbeat is being written.
     runs = [await bench.submit(flow) for _ in range(150) for flow in ("noop", "blink")]
-    async with bench.worker(concurrency=2, env=frantic) as worker:
+    async with bench.worker(concurrency=2, env=frequent) as worker:
         await bench.settled(40)
         for run_id in runs:
             ended = await bench.ended(run_id)

@@ -1,4 +1,4 @@
-"""The flows that the worker's tests run. Each is a chain of the functions that STORIES names."""
+"""Flows of the worker's tests. CHAINS names the functions of each flow."""
 
 import ctypes
 import os
@@ -16,25 +16,25 @@ from pyoco.core.models import Flow, Task
 
 
 def resolve(flow_name: str) -> Flow:
-    """Return a new flow of this name; KeyError for one that is not here."""
+    """Return a new flow by name; raise KeyError for an unknown name."""
     if flow_name in WHOLE:
         return WHOLE[flow_name]()
     flow = Flow(name=flow_name)
-    for step in STORIES[flow_name]:
-        # A task collects the edges of every flow it is put into, so each flow gets its own.
+    for step in CHAINS[flow_name]:
+        # A task keeps the edges of every flow it is added to, so each flow gets new tasks.
         flow >> task(step)
     return flow
 
 
 def resolve_slowly(flow_name: str) -> Flow:
-    """Return a flow after a time in which the whole process does nothing else."""
+    """Return a flow after blocking the process for three seconds."""
     time.sleep(3)
     return resolve(flow_name)
 
 
 def note(ctx: Any) -> None:
     """Add a line to the file `ledger`, so that a test can count executions."""
-    token = os.environ  # noqa: TID251 - where a flow finds its fencing token
+    token = os.environ  # noqa: TID251 - flows read their run id and attempt here
     line = f"{token['PYOCO_RUN_ID']} {token['PYOCO_ATTEMPT']}\n"
     with Path(ctx.params["ledger"]).open("a", encoding="utf-8") as file:
         file.write(line)
@@ -45,7 +45,7 @@ def noop() -> None:
 
 
 def blink() -> None:
-    """Take a moment, now a shorter and now a longer one."""
+    """Sleep for 10 to 30 ms."""
     time.sleep(0.01 + time.monotonic() % 0.02)
 
 
@@ -55,7 +55,7 @@ def greet(ctx: Any) -> str:
 
 
 def shout(greet: str) -> str:
-    """Return what the step before returned, louder."""
+    """Return the greeting in capitals."""
     return greet.upper()
 
 
@@ -65,7 +65,7 @@ def fail() -> None:
 
 
 def wait_for_file(ctx: Any) -> str:
-    """Wait until the file `until` is there, or until cancelled."""
+    """Wait until the file `until` exists or the run is cancelled."""
     Path(ctx.params["began"]).touch()
     while not Path(ctx.params["until"]).exists():
         if ctx.is_cancelled:
@@ -75,7 +75,7 @@ def wait_for_file(ctx: Any) -> str:
 
 
 def hold_the_interpreter(ctx: Any) -> int:
-    """Let nothing else of this process run for a while."""
+    """Block all other threads of the process for `seconds`."""
     until = time.monotonic() + float(ctx.params["seconds"])
     sys.setswitchinterval(60)
     count = 0
@@ -91,12 +91,12 @@ def leave() -> None:
 
 
 def crash() -> None:
-    """Read where nothing is."""
+    """Crash with a segmentation fault."""
     ctypes.string_at(0)
 
 
 def kill_itself() -> None:
-    """Be killed, as by a kernel that is out of memory."""
+    """Kill the process, as the kernel does when memory runs out."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -111,7 +111,7 @@ def interrupt() -> None:
 
 
 def print_much(ctx: Any) -> str:
-    """Print some megabytes, and let another program print too."""
+    """Print some megabytes, and start a program that prints."""
     for _ in range(int(ctx.params.get("megabytes", 5))):
         sys.stdout.write("x" * 1_000_000)
         sys.stderr.write("y" * 1_000_000)
@@ -125,7 +125,7 @@ def large(ctx: Any) -> str:
 
 
 def hostile() -> dict[str, object]:
-    """Return what JSON cannot hold."""
+    """Return values that JSON cannot represent."""
 
     class Hostile:
         def __repr__(self) -> str:
@@ -137,7 +137,7 @@ def hostile() -> dict[str, object]:
 
 
 def change_params(ctx: Any) -> dict[str, Any]:
-    """Return the params as they came, having changed them."""
+    """Change the params and return them as they were before."""
     seen = {**ctx.params, "list": list(ctx.params["list"])}
     ctx.params["list"].append("mine")
     ctx.params["added"] = True
@@ -145,7 +145,7 @@ def change_params(ctx: Any) -> dict[str, Any]:
 
 
 def surroundings() -> dict[str, Any]:
-    """Return where the run works and what it sees, having left things behind."""
+    """Leave files behind; return the directory and environment of the run."""
     Path("note.txt").write_text("left behind", encoding="utf-8")
     Path("empty").mkdir()
     Path("full").mkdir()
@@ -157,13 +157,13 @@ def surroundings() -> dict[str, Any]:
         "cwd": str(Path.cwd()),
         "tmp": tempfile.gettempdir(),
         "temporary": temporary.name,
-        "environment": dict(os.environ),  # noqa: TID251 - all that a flow can see
+        "environment": dict(os.environ),  # noqa: TID251 - everything that a flow can read
         "pid": os.getpid(),
     }
 
 
 def go_away() -> None:
-    """Change to another directory and remove the run's own."""
+    """Leave and remove the working directory."""
     here = Path.cwd()
     os.chdir("/")
     for path in sorted(here.rglob("*"), reverse=True):
@@ -172,14 +172,14 @@ def go_away() -> None:
 
 
 def start_grandchild(ctx: Any) -> int:
-    """Start a process that would outlive us."""
+    """Start a process that runs longer than the flow."""
     sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     Path(ctx.params["grandchild"]).write_text(str(sleeper.pid), encoding="utf-8")
     return sleeper.pid
 
 
 def write_into_every_pipe() -> None:
-    """Write where only frames belong."""
+    """Write invalid bytes to every open descriptor."""
     for number in range(3, 64):
         try:
             os.write(number, b"this is no frame, is it?")
@@ -188,21 +188,21 @@ def write_into_every_pipe() -> None:
 
 
 def with_inputs() -> Flow:
-    """Return a flow whose task asks for a variable of the environment."""
+    """Return a flow whose task reads an environment variable."""
     flow = Flow(name="env-input")
     flow.add_task(Task(func=lambda x: x, name="peek", inputs={"x": "$env.WORKER_SECRET"}))
     return flow
 
 
 def many_large() -> Flow:
-    """Return a flow of many tasks that each return much."""
+    """Return a flow of many tasks with large outputs."""
     flow = Flow(name="many-large")
     for number in range(400):
         flow.add_task(Task(func=lambda: "x" * 250_000, name=f"t{number:03}"))
     return flow
 
 
-STORIES: dict[str, tuple[Callable[..., object], ...]] = {
+CHAINS: dict[str, tuple[Callable[..., object], ...]] = {
     "noop": (noop,),
     "blink": (blink,),
     "note": (note,),

@@ -1,4 +1,4 @@
-"""The worker's own record in the registry: written when something changes, and again and again."""
+"""This worker's record in the worker registry: written on every change and at each heartbeat."""
 
 import logging
 import os
@@ -18,7 +18,6 @@ from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.requests import RefusedError
 from pyoco_protocol.jetstream.worker_pings import answer_pings, ping_worker
 from pyoco_protocol.problems import BrokerUnavailableError, WorkerIdTakenError
-from pyoco_protocol.runs.snapshot import RunSnapshot
 from pyoco_protocol.subjects import Names
 from pyoco_protocol.workers import WorkerRecord, WorkerState
 from pyoco_worker import __version__
@@ -27,14 +26,14 @@ from pyoco_worker.identity import Identity
 
 _log = logging.getLogger(__name__)
 
-_LAST_WORD_SEC: Final = 2.0
-# Runs come and go faster than anybody looks at the registry.
+_FINAL_WRITE_SEC: Final = 2.0
+# Short runs start and end more often than the registry needs to show.
 _MIN_WRITE_INTERVAL_SEC: Final = 0.5
 
 
 @dataclass(slots=True)
-class Activity:
-    """What a worker is at."""
+class _Activity:
+    """The current runs with their start times, and the last run that ended."""
 
     current: dict[str, float]
     last_run_id: str | None = None
@@ -43,8 +42,8 @@ class Activity:
     last_run_finished_at: float | None = None
 
 
-class Registry:
-    """Keeps one worker's record fresh, whatever its runs do."""
+class Registration:
+    """Keeps one worker's record up to date."""
 
     def __init__(self, broker: Broker, names: Names, me: Identity, config: WorkerConfig) -> None:
         self._broker = broker
@@ -52,18 +51,18 @@ class Registry:
         self._me = me
         self._config = config
         self._started_at = time.time()
-        self._activity = Activity({})
+        self._activity = _Activity({})
         self._changed = anyio.Event()
-        self._is_entered = False
-        self._is_relieved = False
+        self._is_registered = False
+        self._is_taken_over = False
 
-    def began(self, run: RunSnapshot) -> None:
-        """Note that a run is being worked on."""
-        self._activity.current[run.run_id] = time.time()
+    def run_started(self, run_id: str) -> None:
+        """Show a run as current."""
+        self._activity.current[run_id] = time.time()
         self._changed.set()
 
-    def ended(self, run_id: str, status: str | None) -> None:
-        """Note that a run is worked on no more; None for one that was left to another worker."""
+    def run_ended(self, run_id: str, status: str | None) -> None:
+        """Show a run as the last one; a status of None means it was left to another worker."""
         activity = self._activity
         started_at = activity.current.pop(run_id, None)
         if status is not None:
@@ -74,25 +73,25 @@ class Registry:
         self._changed.set()
 
     @asynccontextmanager
-    async def entered(self) -> AsyncIterator[None]:
-        """Be in the registry while the block runs; leave it with a graceful last word.
+    async def registered(self) -> AsyncIterator[None]:
+        """Be in the registry while the block runs; end with the state STOPPED_GRACEFUL.
 
-        Raises WorkerIdTakenError where another live worker goes by the same id.
+        Raises WorkerIdTakenError if another live worker has the same id.
         """
-        # Where nobody answers, whoever had the id is gone and its record is taken over.
+        # Without an answer the former worker of this id is gone; its record is taken over.
         if (other := await ping_worker(self._broker, self._me.worker_id)) is not None:
             raise WorkerIdTakenError(self._me.worker_id, other)
         await answer_pings(self._broker, self._me.worker_id, self._me.instance_id)
         await self._try_to_write(self._record())
-        self._is_entered = True
+        self._is_registered = True
         try:
             yield
         finally:
-            with anyio.CancelScope(shield=True), anyio.move_on_after(_LAST_WORD_SEC):
-                await self._try_to_write(self._last_word())
+            with anyio.CancelScope(shield=True), anyio.move_on_after(_FINAL_WRITE_SEC):
+                await self._try_to_write(self._final_record())
 
     async def run(self) -> None:
-        """Write the record when something has changed, and often enough to be seen alive."""
+        """Write the record when something has changed, and at least once per heartbeat."""
         interval = self._config.heartbeat.worker_heartbeat_interval_sec
         pause = min(_MIN_WRITE_INTERVAL_SEC, interval)
         while True:
@@ -114,7 +113,7 @@ class Registry:
             before = _record_in(found.data if found is not None else None)
             if before is not None and self._belongs_to_another(before):
                 return
-            # An operator's choice outlives the worker.
+            # An operator sets `hidden`; it stays when the worker restarts.
             hidden = before is not None and before.hidden
             kept = record.model_copy(update={"hidden": hidden})
             revision = found.revision if found is not None else 0
@@ -125,16 +124,17 @@ class Registry:
             return
 
     def _belongs_to_another(self, before: WorkerRecord) -> bool:
-        """Whether somebody has taken our id over, who found us gone: after a freeze, say.
+        """Whether another instance has taken over this worker id.
 
-        The record is theirs from then on. We finish what we have, and say nothing more there.
+        That can happen while this process is frozen. From then on the other instance writes the
+        record. This worker finishes its runs and does not write the record again.
         """
-        if not self._is_entered or before.instance_id in ("", self._me.instance_id):
+        if not self._is_registered or before.instance_id in ("", self._me.instance_id):
             return False
-        if not self._is_relieved:
-            self._is_relieved = True
+        if not self._is_taken_over:
+            self._is_taken_over = True
             extra = {"worker_id": before.worker_id, "instance_id": before.instance_id}
-            _log.warning("another worker has taken this id over", extra=extra)
+            _log.warning("another worker has taken over this id", extra=extra)
         return True
 
     def _record(self) -> WorkerRecord:
@@ -162,7 +162,7 @@ class Registry:
             pid=os.getpid(),
         )
 
-    def _last_word(self) -> WorkerRecord:
+    def _final_record(self) -> WorkerRecord:
         return self._record().model_copy(
             update={
                 "state": WorkerState.STOPPED_GRACEFUL,

@@ -1,4 +1,4 @@
-"""A worker that has a key runs signed jobs only; what it refuses is put aside with its run."""
+"""A worker with a signing key runs signed jobs only; a refused job becomes a dead letter."""
 
 import time
 
@@ -15,7 +15,7 @@ SIGNED_ONLY = {"PYOCO_JOB_SIGNING_KEY": f"{OTHER},{KEY}"}
 
 
 async def admitted(bench: WorkerBench, tag: str = "default") -> RunJob:
-    """Return the job of a run that waits, not queued yet."""
+    """Store a PENDING run and return its job, which is not queued yet."""
     params = {"ledger": str(bench.ledger)}
     run = await bench.admit("note", params=params, tag=tag)
     return job(run_id=run.run_id, flow_name="note", params=params, tag=tag)
@@ -30,7 +30,7 @@ async def letters_of(bench: WorkerBench, run_id: str) -> list[DeadLetter]:
     return [letter for letter in await bench.dead_letters() if letter.run_id == run_id]
 
 
-async def test_jobs_that_no_gateway_signed_are_put_aside_and_their_runs_fail(
+async def test_jobs_without_a_valid_signature_become_dead_letters_and_their_runs_fail(
     bench: WorkerBench,
 ) -> None:
     unsigned, altered, misplaced, foreign, good = [await admitted(bench) for _ in range(5)]
@@ -55,10 +55,10 @@ async def test_jobs_that_no_gateway_signed_are_put_aside_and_their_runs_fail(
     assert OTHER not in worker.log()
 
 
-async def test_an_old_job_that_is_put_into_the_queue_again_runs_nothing(
+async def test_a_replayed_job_of_a_finished_run_is_not_executed(
     bench: WorkerBench,
 ) -> None:
-    """Its signature is good: that its run is over is what stops it."""
+    """The signature is valid; the terminal status of the run prevents the execution."""
     wanted = await admitted(bench)
     headers = signature(wanted)
     async with bench.worker(env=SIGNED_ONLY):
@@ -73,14 +73,14 @@ async def test_an_old_job_that_is_put_into_the_queue_again_runs_nothing(
     assert await bench.dead_letters() == []
 
 
-async def test_a_worker_without_a_key_takes_signed_jobs(bench: WorkerBench) -> None:
+async def test_a_worker_without_a_key_accepts_signed_jobs(bench: WorkerBench) -> None:
     wanted = await admitted(bench)
     async with bench.worker():
         await bench.queue(wanted, headers=signature(wanted))
         assert (await bench.ended(wanted.run_id)).status is RunStatus.COMPLETED
 
 
-async def test_flows_do_not_see_the_key(bench: WorkerBench) -> None:
+async def test_flows_cannot_read_the_key(bench: WorkerBench) -> None:
     run = await bench.admit("surroundings")
     wanted = job(run_id=run.run_id, flow_name="surroundings")
     async with bench.worker(env=SIGNED_ONLY):

@@ -1,4 +1,4 @@
-"""The command: how it begins, what it refuses, and how it ends."""
+"""The command `pyoco-worker`: start, refused arguments, and stop."""
 
 import shutil
 from pathlib import Path
@@ -15,13 +15,13 @@ from worker_bench import WorkerBench, began, let_go_on, names_in
 async def outcome_of(
     directory: Path, *arguments: str, env: dict[str, str] | None = None
 ) -> tuple[int, str]:
-    """Return how the command ended and what it said."""
+    """Return the exit code and the output of the command."""
     command = [str(command_path("pyoco-worker")), *arguments]
     async with ManagedProcess("worker", command, directory, env) as process:
         return await process.wait(20), process.log()
 
 
-NOWHERE = ("--nats-url", "nats://127.0.0.1:1", "--concurrency", "1")
+NO_BROKER = ("--nats-url", "nats://127.0.0.1:1", "--concurrency", "1")
 
 
 @pytest.mark.parametrize(
@@ -40,32 +40,32 @@ NOWHERE = ("--nats-url", "nats://127.0.0.1:1", "--concurrency", "1")
         (("--nats-url", "http://broker"), "PYOCO_NATS_URL"),
     ],
 )
-async def test_what_makes_no_sense_is_refused_by_name(
+async def test_an_invalid_argument_is_refused_by_name(
     tmp_path: Path, arguments: tuple[str, ...], named: str
 ) -> None:
-    code, said = await outcome_of(tmp_path, *arguments)
+    code, output = await outcome_of(tmp_path, *arguments)
     assert code == 1
-    assert named in said
-    assert "ERR-PYOCO-" in said
-    assert "Traceback" not in said
+    assert named in output
+    assert "ERR-PYOCO-" in output
+    assert "Traceback" not in output
 
 
-async def test_a_bad_setting_is_refused_by_name(tmp_path: Path) -> None:
+async def test_an_invalid_setting_is_refused_by_name(tmp_path: Path) -> None:
     env = {"PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "soon"}
-    code, said = await outcome_of(tmp_path, *NOWHERE, env=env)
+    code, output = await outcome_of(tmp_path, *NO_BROKER, env=env)
     assert code == 1
-    assert "PYOCO_RUN_HEARTBEAT_INTERVAL_SEC" in said
+    assert "PYOCO_RUN_HEARTBEAT_INTERVAL_SEC" in output
 
 
-async def test_a_lease_that_could_not_be_kept_is_refused(tmp_path: Path) -> None:
+async def test_an_in_progress_interval_as_long_as_the_lease_is_refused(tmp_path: Path) -> None:
     env = {"PYOCO_CONSUMER_ACK_WAIT_SEC": "5", "PYOCO_ACK_PROGRESS_INTERVAL_SEC": "5"}
-    code, said = await outcome_of(tmp_path, *NOWHERE, env=env)
+    code, output = await outcome_of(tmp_path, *NO_BROKER, env=env)
     assert code == 1
-    assert "PYOCO_ACK_PROGRESS_INTERVAL_SEC" in said
+    assert "PYOCO_ACK_PROGRESS_INTERVAL_SEC" in output
 
 
 @pytest.mark.parametrize(
-    ("resolver", "said_why"),
+    ("resolver", "reason"),
     [
         ("no_such_module:resolve", "no_such_module"),
         ("nowhere/flows.py:resolve", "nowhere/flows.py"),
@@ -75,31 +75,33 @@ async def test_a_lease_that_could_not_be_kept_is_refused(tmp_path: Path) -> None
         ("deadly.py:resolve", "goodbye"),
     ],
 )
-async def test_a_resolver_that_cannot_be_loaded_ends_the_worker_at_once(
-    tmp_path: Path, resolver: str, said_why: str
+async def test_a_resolver_that_cannot_be_loaded_ends_the_worker_at_its_start(
+    tmp_path: Path, resolver: str, reason: str
 ) -> None:
     (tmp_path / "broken.py").write_text("raise ValueError('half an upload')\n", encoding="utf-8")
     deadly = "import os\nprint('goodbye', flush=True)\nos._exit(9)\n"
     (tmp_path / "deadly.py").write_text(deadly, encoding="utf-8")
-    # Before any broker is asked for: with two children, which fail at the same time.
-    arguments = (*NOWHERE[:2], "--concurrency", "2", "--flow-resolver", resolver)
-    code, said = await outcome_of(tmp_path, *arguments)
+    # Before the worker connects to a broker. Both children fail at the same time.
+    arguments = (*NO_BROKER[:2], "--concurrency", "2", "--flow-resolver", resolver)
+    code, output = await outcome_of(tmp_path, *arguments)
     assert code == 1
-    assert "ERR-PYOCO-0018" in said
-    assert said_why in said
-    assert "Traceback (most recent call last)" not in said
+    assert "ERR-PYOCO-0018" in output
+    assert reason in output
+    assert "Traceback (most recent call last)" not in output
 
 
 @pytest.mark.parametrize("flag", ["--help", "-h", "--version"])
-async def test_help_is_no_failure(tmp_path: Path, flag: str) -> None:
-    code, said = await outcome_of(tmp_path, flag)
+async def test_help_and_version_exit_with_zero(tmp_path: Path, flag: str) -> None:
+    code, output = await outcome_of(tmp_path, flag)
     assert code == 0
-    assert "pyoco-worker" in said
+    assert "pyoco-worker" in output
     if flag != "--version":
-        assert "--flow-resolver" in said
+        assert "--flow-resolver" in output
 
 
-async def test_a_resolver_is_found_where_the_worker_was_started(bench: WorkerBench) -> None:
+async def test_a_resolver_module_is_found_in_the_directory_the_worker_was_started_in(
+    bench: WorkerBench,
+) -> None:
     place = bench.directory / "worker-1"
     place.mkdir()
     shutil.copy(bench.flows.rpartition(":")[0], place / "flows_beside.py")
@@ -108,7 +110,7 @@ async def test_a_resolver_is_found_where_the_worker_was_started(bench: WorkerBen
 
 
 @pytest.mark.parametrize(("interrupt", "expected"), [(False, 0), (True, 130)])
-async def test_a_worker_that_is_asked_to_stop_leaves_nothing_behind(
+async def test_a_stopped_worker_leaves_no_processes_or_files(
     bench: WorkerBench, interrupt: bool, expected: int
 ) -> None:
     async with bench.worker(concurrency=2) as worker:
@@ -126,7 +128,7 @@ async def test_a_worker_that_is_asked_to_stop_leaves_nothing_behind(
     assert names_in(worker.directory) == {worker.log_path.name}
 
 
-async def test_a_run_in_hand_is_finished_before_a_stop(bench: WorkerBench) -> None:
+async def test_an_active_run_finishes_before_the_worker_stops(bench: WorkerBench) -> None:
     async with bench.worker() as worker:
         waiting = bench.wait_files()
         run_id = await bench.submit_noted("note-wait", **waiting)
@@ -147,7 +149,7 @@ async def test_a_worker_that_waits_for_its_broker_can_be_stopped(tmp_path: Path)
     resolver.write_text("def resolve(name):\n    raise KeyError(name)\n", encoding="utf-8")
     command = [
         str(command_path("pyoco-worker")),
-        *NOWHERE,
+        *NO_BROKER,
         "--flow-resolver",
         f"{resolver}:resolve",
     ]
@@ -158,14 +160,14 @@ async def test_a_worker_that_waits_for_its_broker_can_be_stopped(tmp_path: Path)
         assert "Traceback" not in worker.log()
 
 
-async def test_what_lies_beside_a_workers_own_files_stays(bench: WorkerBench) -> None:
-    theirs = bench.directory / "data" / "worker-1" / "thesis.txt"
-    theirs.parent.mkdir(parents=True)
-    theirs.write_text("ten years of work", encoding="utf-8")
+async def test_other_files_in_the_data_directory_stay(bench: WorkerBench) -> None:
+    user_file = bench.directory / "data" / "worker-1" / "thesis.txt"
+    user_file.parent.mkdir(parents=True)
+    user_file.write_text("ten years of work", encoding="utf-8")
     async with bench.worker() as worker:
         assert worker.name == "worker-1"
         assert (await bench.ended(await bench.submit("surroundings"))).error is None
-    assert theirs.read_text(encoding="utf-8") == "ten years of work"
+    assert user_file.read_text(encoding="utf-8") == "ten years of work"
 
 
 async def test_credentials_are_not_logged(bench: WorkerBench) -> None:

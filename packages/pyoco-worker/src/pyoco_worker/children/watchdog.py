@@ -1,0 +1,50 @@
+"""Starts the watchdog process, which kills the children's process groups if the worker dies."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import anyio
+
+_SCRIPT: Final = Path(__file__).with_name("watchdog_process.py")
+_STOP_SEC: Final = 2.0
+
+
+class Watchdog:
+    """Tells the watchdog process which process groups to kill."""
+
+    def __init__(self, pipe: asyncio.StreamWriter) -> None:
+        self._pipe = pipe
+
+    def add(self, group: int) -> None:
+        """Kill this process group if the worker dies first."""
+        self._pipe.write(b"+%d\n" % group)
+
+    def discard(self, group: int) -> None:
+        """Forget a process group that has ended, because the kernel may reuse its number."""
+        self._pipe.write(b"-%d\n" % group)
+
+
+@asynccontextmanager
+async def running_watchdog() -> AsyncIterator[Watchdog]:
+    """Yield a watchdog whose process runs in its own session."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", "-S", str(_SCRIPT)),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    assert process.stdin is not None  # noqa: S101 - it was started with a pipe
+    try:
+        yield Watchdog(process.stdin)
+    finally:
+        with anyio.CancelScope(shield=True):
+            process.stdin.close()
+            with anyio.move_on_after(_STOP_SEC):
+                await process.wait()
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
