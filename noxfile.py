@@ -54,8 +54,15 @@ EARLIER_PYTHONS = ("python3.12", "python3.13")
 LOWEST = {
     "pyoco-protocol": ["."],
     "pyoco-gateway": [
-        *("broker", "commands", "health", "http", "metrics", "streams", "workflows"),
-        *("runs/logs", "runs/watch"),
+        "broker",
+        "commands",
+        "health",
+        "http",
+        "metrics",
+        "runs/logs",
+        "runs/watch",
+        "streams",
+        "workflows",
     ],
     "pyoco-worker": ["child", "children", "processes/test_worker_jobs.py"],
     "pyoco-client": ["."],

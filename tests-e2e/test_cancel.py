@@ -78,7 +78,7 @@ async def test_a_run_that_nobody_has_taken_is_cancelled_without_a_worker(
     ended = await stack.client.wait(run_id, timeout=2)
     assert (answered["status"], ended["status"]) == ("CANCELLING", "CANCELLED")
     async with stack.worker("nobody", flows=flows):
-        await eventually(lambda: stack.messages("PYOCO_WORK"), 0)
+        await eventually(lambda: stack.message_count("PYOCO_WORK"), 0)
         assert await stack.client.get(run_id) == ended
 
 
@@ -158,7 +158,7 @@ async def test_no_cancel_is_lost_in_a_thousand_races(
             run_id = await stack.client.submit("nap", params={"seconds": seconds})
             await anyio.sleep(dice.uniform(0, 0.03))
             if dice.random() < 0.2:
-                await stack.deliver_twice(run_id)
+                await stack.publish_job_again(run_id)
             answers[run_id] = (await stack.client.cancel(run_id))["status"]
 
     async with (

@@ -13,8 +13,8 @@ async def test_a_failed_run_leaves_a_letter_and_no_job(stack: Stack, flows: str)
         unknown = await stack.client.submit("no-such-flow")
         await stack.client.wait(failed)
         await stack.client.wait(unknown)
-        await eventually(lambda: stack.messages("PYOCO_WORK"), 0)
-    letters = {letter["run_id"]: letter for letter in await stack.letters()}
+        await eventually(lambda: stack.message_count("PYOCO_WORK"), 0)
+    letters = {letter["run_id"]: letter for letter in await stack.dead_letters()}
     assert letters[failed]["reason"] == "execution_error"
     assert letters[failed]["error"] == "ValueError: the shop is closed"
     assert letters[unknown]["reason"] == "flow_not_found"
@@ -28,21 +28,21 @@ async def test_letters_of_flows_that_raise_can_be_done_without(tmp_path: Path, f
         await stack.client.wait(await stack.client.submit("fail"))
         unknown = await stack.client.submit("no-such-flow")
         await stack.client.wait(unknown)
-        await eventually(lambda: stack.messages("PYOCO_WORK"), 0)
-        assert [letter["run_id"] for letter in await stack.letters()] == [unknown]
+        await eventually(lambda: stack.message_count("PYOCO_WORK"), 0)
+        assert [letter["run_id"] for letter in await stack.dead_letters()] == [unknown]
 
 
 async def test_a_message_that_is_no_job_fails_the_run_it_names(stack: Stack, flows: str) -> None:
     run_id = await stack.client.submit("greet", tag="later")
-    await stack.queue("default", json.dumps({"run_id": run_id, "tags": 7}).encode())
-    await stack.queue("default", b"no JSON at all")
+    await stack.publish_job("default", json.dumps({"run_id": run_id, "tags": 7}).encode())
+    await stack.publish_job("default", b"no JSON at all")
     async with stack.worker(flows=flows) as worker:
         ended = await stack.client.wait(run_id)
-        await eventually(lambda: stack.messages("PYOCO_DLQ"), 2)
+        await eventually(lambda: stack.message_count("PYOCO_DLQ"), 2)
         after = await stack.client.wait(await stack.client.submit("greet"))
         assert worker.is_running
     assert (ended["status"], ended["err_id"]) == ("FAILED", "ERR-PYOCO-0012")
-    assert {letter["reason"] for letter in await stack.letters()} == {"invalid_job"}
+    assert {letter["reason"] for letter in await stack.dead_letters()} == {"invalid_job"}
     assert after["status"] == "COMPLETED"
 
 
@@ -52,8 +52,8 @@ async def test_a_message_that_is_no_job_does_not_touch_a_run_that_goes_on(
     async with stack.worker(flows=flows, concurrency=2):
         run_id = await stack.client.submit("nap", params={"seconds": 1})
         await eventually(lambda: stack.client.status(run_id), "RUNNING")
-        await stack.queue("default", json.dumps({"run_id": run_id}).encode())
-        await eventually(lambda: stack.messages("PYOCO_DLQ"), 1)
+        await stack.publish_job("default", json.dumps({"run_id": run_id}).encode())
+        await eventually(lambda: stack.message_count("PYOCO_DLQ"), 1)
         assert (await stack.client.wait(run_id))["status"] == "COMPLETED"
 
 

@@ -10,9 +10,9 @@ from typing import Any, Final
 import anyio
 import pytest
 
+from pyoco_testkit.api_key_stack import ApiKeyStack
 from pyoco_testkit.environment import clean_environment, command_path
 from pyoco_testkit.eventually import eventually
-from pyoco_testkit.keyed_stack import KeyedStack
 from pyoco_testkit.stack import Stack
 
 HERE: Final = Path(__file__).parent
@@ -48,7 +48,7 @@ async def test_no_answer_is_a_crash_or_comes_as_a_surprise(
         for _ in range(LETTERS):
             await stack.client.submit("no-such-flow")
             await stack.client.submit("chatter", params={"lines": 3})
-        await eventually(lambda: stack.messages("PYOCO_DLQ"), LETTERS)
+        await eventually(lambda: stack.message_count("PYOCO_DLQ"), LETTERS)
         description = (await stack.client.http.get("/openapi.json")).json()
         of_streams = [
             *(word for path in streams(description) for word in ("--include-path", path)),
@@ -68,13 +68,13 @@ async def test_no_answer_is_a_crash_or_comes_as_a_surprise(
 async def test_nor_is_any_where_keys_are_asked_for(flows: str, tmp_path: Path) -> None:
     """Fewer examples: what a route does with a body does not depend on who sent it."""
     # Each operation is tried without a key and with wrong ones too, far more often than anybody is.
-    async with KeyedStack(env={"PYOCO_AUTH_FAILURES_PER_MIN": "0"}) as stack:
+    async with ApiKeyStack(env={"PYOCO_AUTH_FAILURES_PER_MIN": "0"}) as stack:
         config = tmp_path / "keyed.toml"
         config.write_text("max-stream-events = 1\n", encoding="utf-8")
         async with stack.worker(flows=flows):
             for _ in range(LETTERS):
                 await stack.client.submit("no-such-flow")
-            await eventually(lambda: stack.messages("PYOCO_DLQ"), LETTERS)
+            await eventually(lambda: stack.message_count("PYOCO_DLQ"), LETTERS)
             key = stack.client.http.headers["X-API-Key"]
             options = ["--max-examples", str(KEYED_EXAMPLES), "--phases", "fuzzing"]
             options += ["--header", f"X-API-Key: {key}"]

@@ -14,7 +14,7 @@ import psutil
 import pytest
 from anyio.abc import SocketStream
 
-from pyoco_testkit.neighbour import neighbour
+from pyoco_testkit.health_poller import polled_health
 from pyoco_testkit.stack import Stack
 
 # The bounds that the product promises.
@@ -73,7 +73,7 @@ async def test_a_hostile_request_is_told_no_within_a_second_and_nobody_else_wait
     async with httpx.AsyncClient(base_url=stack.url, timeout=30, trust_env=False) as http:
         await http.post("/runs", content=submission("1"), headers=JSON)
         before = process.memory_info().rss
-        with neighbour(stack.port) as other:
+        with polled_health(stack.port) as other:
             async with anyio.create_task_group() as tasks:
                 for number in range(SLOW_CALLERS):
                     tasks.start_soon(dripping, stack.port, number)
@@ -96,10 +96,10 @@ async def test_a_hostile_request_is_told_no_within_a_second_and_nobody_else_wait
         grown = process.memory_info().rss - before
 
     assert slow == {}
-    assert len(other.took) > 10
-    assert statistics.quantiles(other.took, n=100, method="inclusive")[98] < HEALTH_SEC
+    assert len(other.response_times) > 10
+    assert statistics.quantiles(other.response_times, n=100, method="inclusive")[98] < HEALTH_SEC
     assert grown < GROWTH_BYTES
-    assert await stack.messages("PYOCO_WORK") == 1
+    assert await stack.message_count("PYOCO_WORK") == 1
 
 
 async def endless() -> AsyncIterator[bytes]:

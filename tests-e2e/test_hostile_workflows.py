@@ -6,7 +6,7 @@ import time
 import anyio
 import httpx
 
-from pyoco_testkit.neighbour import neighbour
+from pyoco_testkit.health_poller import polled_health
 from pyoco_testkit.stack import Stack
 
 # The bounds that the product promises.
@@ -120,7 +120,7 @@ async def test_a_hostile_file_is_told_no_within_a_second_and_nobody_else_waits(
     async with httpx.AsyncClient(base_url=stack.url, timeout=30, trust_env=False) as http:
         # The first file of all loads the engine's language.
         await http.post("/runs/yaml/validate", files={"workflow": b"a: 1"})
-        with neighbour(stack.port) as other:
+        with polled_health(stack.port) as other:
             for name, file in CORPUS.items():
                 for path in ("/runs/yaml", "/runs/yaml/validate"):
                     data = {"flow_name": "x"} if path == "/runs/yaml" else {}
@@ -134,10 +134,10 @@ async def test_a_hostile_file_is_told_no_within_a_second_and_nobody_else_waits(
                     if took > ANSWER_SEC:
                         slow[name] = took
     assert slow == {}
-    assert len(other.took) > 10
-    assert max(other.took) < HEALTH_SEC
-    assert await stack.messages("PYOCO_WORK") == 0
-    assert await stack.messages("OBJ_pyoco_workflows") == 0
+    assert len(other.response_times) > 10
+    assert max(other.response_times) < HEALTH_SEC
+    assert await stack.message_count("PYOCO_WORK") == 0
+    assert await stack.message_count("OBJ_pyoco_workflows") == 0
 
 
 async def test_many_hostile_callers_at_once_leave_the_gateway_serving(stack: Stack) -> None:
@@ -158,8 +158,8 @@ async def test_many_hostile_callers_at_once_leave_the_gateway_serving(stack: Sta
                 answer = await http.post("/runs/yaml/validate", files={"workflow": file})
                 assert answer.json()["valid"] is False
 
-        with neighbour(stack.port) as other:
+        with polled_health(stack.port) as other:
             async with anyio.create_task_group() as tasks:
                 for _ in range(10):
                     tasks.start_soon(attack)
-    assert max(other.took) < HEALTH_SEC
+    assert max(other.response_times) < HEALTH_SEC

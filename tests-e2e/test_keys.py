@@ -6,15 +6,15 @@ from typing import Final
 import anyio
 import httpx
 
+from pyoco_testkit.api_key_stack import ApiKeyStack
 from pyoco_testkit.eventually import eventually
-from pyoco_testkit.keyed_stack import KeyedStack
 
 # What the gateway promises, from the revocation on.
 PROMISED_SEC: Final = 2.0
 
 
 async def test_a_key_is_issued_rotated_and_revoked_and_its_open_watch_ends(flows: str) -> None:
-    async with KeyedStack() as stack, stack.worker(flows=flows):
+    async with ApiKeyStack() as stack, stack.worker(flows=flows):
         key = await stack.issue_key("runs:read", "runs:write")
         key_id = key.split("_")[1]
         async with holder_of(key, stack.url) as former:

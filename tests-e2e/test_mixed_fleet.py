@@ -98,7 +98,7 @@ async def test_a_run_that_one_of_them_died_over_is_taken_up_by_ours(
             await theirs.write(job, "RUNNING")
         async with stack.worker(flows=flows):
             ended = await stack.client.wait(run_id)
-            await eventually(lambda: stack.messages("PYOCO_WORK"), 0, 15)
+            await eventually(lambda: stack.message_count("PYOCO_WORK"), 0, 15)
     assert (ended["status"], ended["worker_id"]) == ("COMPLETED", "worker-1")
 
 

@@ -11,8 +11,8 @@ import nats
 import pytest
 from nats.js.errors import NotFoundError
 
+from pyoco_testkit.api_key_stack import ApiKeyStack
 from pyoco_testkit.eventually import eventually
-from pyoco_testkit.keyed_stack import KeyedStack
 from pyoco_testkit.nats_server import NatsServer
 
 PASSWORD: Final = "canary-of-the-broker-5d1f"
@@ -52,7 +52,7 @@ class LockedNats(NatsServer):
 
 @pytest.mark.timeout(120)
 async def test_no_secret_comes_out_anywhere(flows: str) -> None:
-    stack = KeyedStack(env={"PYOCO_AUTH_PEPPER": PEPPER, "PYOCO_LOG_LEVEL": "DEBUG"})
+    stack = ApiKeyStack(env={"PYOCO_AUTH_PEPPER": PEPPER, "PYOCO_LOG_LEVEL": "DEBUG"})
     stack.nats = LockedNats(stack.directory / "nats", config=BROKER)
     answers: list[httpx.Response] = []
     async with stack:
@@ -77,7 +77,7 @@ async def test_no_secret_comes_out_anywhere(flows: str) -> None:
             await stack.nats.restart()
             await eventually(lambda: takes_runs(http), True, timeout=20)
             pages = [(await http.get(path)).text for path in ("/metrics", "/health?verbose=1")]
-            letters = json.dumps(await stack.letters())
+            letters = json.dumps(await stack.dead_letters())
             streams = [item async for item in everything_stored(stack.nats.url)]
         log, worker_log = stack.gateway.log(), worker.log()
 
@@ -122,7 +122,7 @@ def submission(flow_name: str) -> dict[str, Any]:
     return {"flow_name": flow_name, "params": {"secret": PARAM, "deep": [{"a": PARAM}]}}
 
 
-async def run_everything(stack: KeyedStack) -> None:
+async def run_everything(stack: ApiKeyStack) -> None:
     """Have runs end in every way: well, failed, crashed, unknown, cancelled, not even a job."""
     client = stack.client
     ended = [
@@ -135,9 +135,9 @@ async def run_everything(stack: KeyedStack) -> None:
     await client.cancel(waits["run_id"])
     for run_id in ended:
         await client.wait(run_id)
-    await stack.queue("default", json.dumps({"params": {"secret": PARAM}}).encode())
-    await stack.queue("default", f'{{"run_id": "{uuid.uuid4()}", "params": "{PARAM}'.encode())
-    await eventually(lambda: stack.messages("PYOCO_DLQ"), lambda count: count >= 4)
+    await stack.publish_job("default", json.dumps({"params": {"secret": PARAM}}).encode())
+    await stack.publish_job("default", f'{{"run_id": "{uuid.uuid4()}", "params": "{PARAM}'.encode())
+    await eventually(lambda: stack.message_count("PYOCO_DLQ"), lambda count: count >= 4)
 
 
 async def asked_everything(

@@ -41,9 +41,9 @@ async def test_an_owner_that_is_handed_a_second_job_of_its_run_goes_on_with_the_
         run = await stack.client.get(run_id)
         names = ("run_id", "flow_name", "tag", "params", "submitted_at")
         job = {name: run[name] for name in names} | {"still_at_revision": entry.revision}
-        await stack.queue("default", json.dumps(job).encode())
+        await stack.publish_job("default", json.dumps(job).encode())
         ended = await stack.client.wait(run_id)
-        await eventually(lambda: stack.messages("PYOCO_WORK"), 0, 15)
+        await eventually(lambda: stack.message_count("PYOCO_WORK"), 0, 15)
         assert worker.is_running
     assert (ended["status"], ended["attempt"]) == ("COMPLETED", 1)
     assert len(executions(ledger)) == 1

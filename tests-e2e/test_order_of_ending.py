@@ -33,11 +33,11 @@ async def test_a_job_leaves_the_queue_after_all_that_follows_from_it_is_stored(
         run_id = await stack.client.submit(flow)
         await eventually(lambda: psutil.Process(worker.pid).status(), psutil.STATUS_STOPPED)
         assert await stack.client.status(run_id) == status
-        assert await stack.messages("PYOCO_DLQ") == letters
-        assert await stack.messages("PYOCO_WORK") == jobs
+        assert await stack.message_count("PYOCO_DLQ") == letters
+        assert await stack.message_count("PYOCO_WORK") == jobs
         worker.resume()
         ended = await stack.client.wait(run_id)
-        await eventually(lambda: stack.messages("PYOCO_WORK"), 0)
+        await eventually(lambda: stack.message_count("PYOCO_WORK"), 0)
         assert await stack.client.get(run_id) == ended
     assert ended["status"] == ("FAILED" if flow == "fail" else "COMPLETED")
-    assert await stack.messages("PYOCO_DLQ") == (1 if flow == "fail" else 0)
+    assert await stack.message_count("PYOCO_DLQ") == (1 if flow == "fail" else 0)

@@ -62,7 +62,7 @@ async def test_a_failed_run_is_redriven_when_its_cause_is_mended(
         seq = await the_letter(stack, failed)
         dry = await stack.client.http.post("/dlq/redrive", json={"all": True, "dry_run": True})
         assert [each["seq"] for each in dry.json()["redriven"]] == [seq]
-        assert await stack.messages("PYOCO_WORK") == 0
+        assert await stack.message_count("PYOCO_WORK") == 0
         shop.mend()
         answer = await stack.client.http.post(f"/dlq/{seq}/redrive")
         assert answer.json() == dry.json()["redriven"][0]
@@ -90,7 +90,7 @@ async def test_redriving_ten_times_at_once_is_one_run(stack: Stack, flows: str, 
         assert {answer.status_code for answer in answers} <= {200, 404}
         assert len(set(done)) == 1
         assert (await stack.client.wait(done[0]))["status"] == "COMPLETED"
-        await eventually(lambda: stack.messages("PYOCO_WORK"), 0)
+        await eventually(lambda: stack.message_count("PYOCO_WORK"), 0)
     assert shop.tries == [failed, done[0]]
 
 
@@ -114,7 +114,7 @@ async def test_a_gateway_killed_over_a_redrive_is_asked_again(
         answer = await stack.client.http.post(f"/dlq/{seq}/redrive")
         assert (answer.status_code, answer.headers["Idempotency-Replayed"]) == (200, "true")
         ended = await stack.client.wait(answer.json()["new_run_id"])
-        await eventually(lambda: stack.messages("PYOCO_WORK"), 0)
+        await eventually(lambda: stack.message_count("PYOCO_WORK"), 0)
         assert await letters(stack) == []
     assert (ended["status"], ended["redriven_from"]) == ("COMPLETED", failed)
     assert shop.tries == [failed, ended["run_id"]]

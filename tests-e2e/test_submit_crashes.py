@@ -61,10 +61,10 @@ async def test_a_gateway_killed_over_a_submission_is_asked_again(
         stack.env.clear()
         async with stack.worker(flows=flows):
             ended = await stack.client.wait(run_id)
-            await eventually(lambda: stack.messages("PYOCO_WORK"), 0, 15)
+            await eventually(lambda: stack.message_count("PYOCO_WORK"), 0, 15)
             again = await submit(stack, ledger)
         assert again.json() == {"run_id": run_id, "status": "PENDING"}
-        assert await stack.messages("PYOCO_WORK") == 0
+        assert await stack.message_count("PYOCO_WORK") == 0
         assert await stack.client.get(run_id) == ended
     assert (ended["status"], ended["attempt"]) == ("COMPLETED", 1)
     assert executions(ledger) == [run_id]
@@ -90,7 +90,7 @@ async def test_a_run_that_is_over_is_not_executed_again_by_its_key_after_the_bro
     async with stack.worker(flows=flows):
         run_id = (await submit(stack, ledger)).json()["run_id"]
         ended = await stack.client.wait(run_id)
-        await eventually(lambda: stack.messages("PYOCO_WORK"), 0, 15)
+        await eventually(lambda: stack.message_count("PYOCO_WORK"), 0, 15)
         stack.nats.kill()
         await stack.nats.restart()
         again = await eventually(
@@ -109,7 +109,7 @@ async def test_a_run_whose_gateway_died_before_it_was_queued_is_queued_by_the_ne
     env = {"PYOCO_FAILPOINT": f"{Failpoint.SUBMIT_CREATED}:kill"}
     async with Stack(tmp_path / "stack", env=env) as stack:
         await strike(stack, ledger)
-        assert await stack.messages("PYOCO_WORK") == 0
+        assert await stack.message_count("PYOCO_WORK") == 0
         stack.env.clear()
         async with stack.worker(flows=flows):
             # Thirty seconds are what a gateway waits before it takes a job for lost.

@@ -7,13 +7,13 @@ from typing import Any
 
 import httpx
 
+from pyoco_testkit.api_key_stack import ApiKeyStack
 from pyoco_testkit.eventually import eventually
-from pyoco_testkit.keyed_stack import KeyedStack
 from pyoco_testkit.stack import StackClient
 
 
 @asynccontextmanager
-async def tenant(stack: KeyedStack, name: str) -> AsyncGenerator[StackClient]:
+async def tenant(stack: ApiKeyStack, name: str) -> AsyncGenerator[StackClient]:
     """The HTTP API as one of the companies sees it."""
     client = StackClient(stack.url)
     client.http.headers["X-API-Key"] = await stack.issue_key("admin", tenant=name)
@@ -37,7 +37,7 @@ async def test_what_a_worker_does_for_one_is_not_there_for_another(
     """S2, I15: claimed, run, failed, redriven and given up, each is the tenant's it was."""
     needs, ledger = tmp_path / "needs.txt", tmp_path / "ledger.txt"
     params = {"needs": str(needs), "ledger": str(ledger)}
-    async with KeyedStack() as stack, tenant(stack, "globex") as globex:
+    async with ApiKeyStack() as stack, tenant(stack, "globex") as globex:
         acme = stack.client
         async with stack.worker(flows=flows):
             greeted = await acme.submit("greet", params={"name": "acme"})
@@ -47,7 +47,7 @@ async def test_what_a_worker_does_for_one_is_not_there_for_another(
             (letter,) = await eventually(lambda: letters(acme), lambda them: len(them) == 1)
             # A job that cannot be read, of a run that waits: its letter is its tenant's too.
             malformed = await acme.submit("greet", tag="nobody")
-            await stack.queue("default", b'{"run_id": "%s"}' % malformed.encode())
+            await stack.publish_job("default", b'{"run_id": "%s"}' % malformed.encode())
             (mended, _) = await eventually(lambda: letters(acme), lambda them: len(them) == 2)
             assert (mended["run_id"], mended["reason"]) == (malformed, "invalid_job")
 

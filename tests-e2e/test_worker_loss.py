@@ -169,9 +169,9 @@ async def test_a_worker_killed_anywhere_leaves_a_run_that_ends_once(
             assert await doomed.wait() == -9
         async with stack.worker(flows=flows):
             ended = await stack.client.wait(run_id)
-            await eventually(lambda: stack.messages("PYOCO_WORK"), 0, 15)
+            await eventually(lambda: stack.message_count("PYOCO_WORK"), 0, 15)
             assert await stack.client.get(run_id) == ended
-        letters = await stack.messages("PYOCO_DLQ")
+        letters = await stack.message_count("PYOCO_DLQ")
     assert ended["status"] == ("FAILED" if flow == "fail" else "COMPLETED")
     assert letters == (1 if flow == "fail" else 0)
     # Each attempt executes at most once.
@@ -192,8 +192,8 @@ async def test_a_job_that_kills_its_worker_every_time_becomes_a_dead_letter(
                 assert await doomed.wait(20) == -9
         async with stack.worker("poison", flows=flows):
             ended = await stack.client.wait(poison)
-            await eventually(lambda: stack.messages("PYOCO_WORK"), 0, 15)
-            assert await stack.messages("PYOCO_DLQ") == 1
+            await eventually(lambda: stack.message_count("PYOCO_WORK"), 0, 15)
+            assert await stack.message_count("PYOCO_DLQ") == 1
             after = await stack.client.submit("noop", tag="poison")
             assert (await stack.client.wait(after))["status"] == "COMPLETED"
     assert (ended["status"], ended["err_id"]) == ("FAILED", "ERR-PYOCO-0116")
@@ -208,9 +208,9 @@ async def test_two_jobs_of_one_long_run_are_one_attempt_for_four_workers(
         # Longer than AckWait, so that the second job comes up again while the run goes on.
         params = {"ledger": str(ledger), "seconds": 5}
         run_id = await stack.client.submit("ledger-nap", params=params)
-        await stack.deliver_twice(run_id)
+        await stack.publish_job_again(run_id)
         ended = await stack.client.wait(run_id)
-        await eventually(lambda: stack.messages("PYOCO_WORK"), 0, 15)
+        await eventually(lambda: stack.message_count("PYOCO_WORK"), 0, 15)
         assert await stack.client.get(run_id) == ended
     assert (ended["status"], ended["attempt"]) == ("COMPLETED", 1)
     assert executions(ledger) == [(run_id, "1")]
@@ -227,8 +227,8 @@ async def test_a_job_parked_by_a_foreign_consumer_becomes_a_dead_letter(
             assert await doomed.wait(20) == -9
         async with stack.worker("poison", flows=flows):
             ended = await stack.client.wait(run_id)
-            await eventually(lambda: stack.messages("PYOCO_WORK"), 0, 15)
-            assert await stack.messages("PYOCO_DLQ") == 1
+            await eventually(lambda: stack.message_count("PYOCO_WORK"), 0, 15)
+            assert await stack.message_count("PYOCO_DLQ") == 1
     assert (ended["status"], ended["err_id"]) == ("FAILED", "ERR-PYOCO-0116")
 
 
@@ -243,5 +243,5 @@ async def test_a_job_that_nobody_will_be_given_again_is_taken_out_by_the_gateway
         # The last delivery is spent: no worker hears of this job again.
         async with stack.worker("poison", flows=flows):
             ended = await stack.client.wait(run_id, timeout=30)
-            await eventually(lambda: stack.messages("PYOCO_WORK"), 0, 30)
+            await eventually(lambda: stack.message_count("PYOCO_WORK"), 0, 30)
     assert ended["status"] == "FAILED"

@@ -11,7 +11,7 @@ from typing import Final
 import anyio
 import pytest
 
-from pyoco_testkit.keyed_stack import KeyedStack
+from pyoco_testkit.api_key_stack import ApiKeyStack
 from pyoco_testkit.stack import Stack
 
 FLOOD: Final = Path(__file__).with_name("flood.py")
@@ -35,7 +35,7 @@ async def test_20_000_wrong_keys_do_not_slow_a_good_client_down_by_more_than_twi
     quiet: list[float] = []
     flooded: list[float] = []
     answered: Counter[str] = Counter()
-    async with KeyedStack() as stack:
+    async with ApiKeyStack() as stack:
         held = await stack.issue_key("runs:read")
         # The id of a key that exists: what is done for it is what there is to do.
         wrong = f"X-API-Key: {held[:-43]}{'A' * 43}"

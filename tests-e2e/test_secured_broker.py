@@ -11,7 +11,7 @@ import nats.errors
 import pytest
 
 from pyoco_testkit.eventually import eventually
-from pyoco_testkit.guarded_stack import GuardedStack, guarded_stack
+from pyoco_testkit.secured_stack import SecuredStack, secured_stack
 from pyoco_testkit.stack import Stack
 
 TASKS = Path(__file__).parent / "flows" / "yaml_tasks.py"
@@ -40,13 +40,13 @@ def modules(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-async def guarded(tmp_path: Path) -> AsyncGenerator[GuardedStack]:
+async def guarded(tmp_path: Path) -> AsyncGenerator[SecuredStack]:
     """Give a system whose broker asks everybody who they are."""
-    async with guarded_stack(tmp_path, "--worker-tag", "cpu", "--worker-tag", "gpu") as running:
+    async with secured_stack(tmp_path, "--worker-tag", "cpu", "--worker-tag", "gpu") as running:
         yield running
 
 
-def violations(guarded: GuardedStack) -> list[str]:
+def violations(guarded: SecuredStack) -> list[str]:
     """Return what the broker has denied to anybody."""
     return [line for line in guarded.stack.nats.process.log().splitlines() if "Violation" in line]
 
@@ -72,7 +72,7 @@ async def watched(stack: Stack, run_id: str) -> str:
 
 
 async def test_runs_go_as_before_and_nobody_needs_more_than_it_was_given(
-    guarded: GuardedStack, flows: str, modules: dict[str, str], tmp_path: Path
+    guarded: SecuredStack, flows: str, modules: dict[str, str], tmp_path: Path
 ) -> None:
     stack, needed = guarded.stack, tmp_path / "needed"
     options = {"flows": flows, "concurrency": 2, "worker_id": "with.dots"}
@@ -143,7 +143,7 @@ async def test_a_deployment_with_names_of_its_own_and_a_worker_of_two_tags(
     tmp_path: Path, flows: str
 ) -> None:
     arguments = ("--worker", "all=cpu,gpu", "--sign-jobs")
-    async with guarded_stack(tmp_path, *arguments, env=NAMES) as guarded:
+    async with secured_stack(tmp_path, *arguments, env=NAMES) as guarded:
         login = guarded.logins["worker-all"]
         async with guarded.stack.worker("cpu,gpu", env=login, flows=flows) as worker:
             for tag in ("cpu", "gpu"):
@@ -200,7 +200,7 @@ NOT_FOR_A_WORKER_TO_HEAR = {
 }
 
 
-async def test_a_worker_cannot_do_or_hear_what_is_not_its_own(guarded: GuardedStack) -> None:
+async def test_a_worker_cannot_do_or_hear_what_is_not_its_own(guarded: SecuredStack) -> None:
     queue = f"{API}.CONSUMER.INFO.PYOCO_WORK.pyoco_workers_cpu"
     async with guarded.client_of("worker-cpu") as (client, denied):
         for subject in NOT_FOR_A_WORKER.values():
@@ -220,7 +220,7 @@ def violation(action: str, subject: str) -> str:
 
 
 async def test_a_worker_cannot_have_an_answer_sent_where_it_may_not_write(
-    guarded: GuardedStack,
+    guarded: SecuredStack,
 ) -> None:
     """Whoever may ask something may say where the answer goes: into a queue, say."""
     run_id = await guarded.stack.client.submit("greet", tag="cpu")
@@ -263,7 +263,7 @@ async def told(client: Any, question: str) -> dict[str, Any]:
     return answer
 
 
-async def test_nobody_gets_in_without_a_login_or_without_tls(guarded: GuardedStack) -> None:
+async def test_nobody_gets_in_without_a_login_or_without_tls(guarded: SecuredStack) -> None:
     address = guarded.stack.nats.url
     login = guarded.logins["worker-cpu"]
     user, password = login["PYOCO_NATS_USER"], login["PYOCO_NATS_PASSWORD"]
@@ -273,6 +273,6 @@ async def test_nobody_gets_in_without_a_login_or_without_tls(guarded: GuardedSta
         {"user": user, "password": password, "tls": None},
     ]
     for attempt in attempts:
-        options = {"tls": guarded.trust(), **attempt}
+        options = {"tls": guarded.tls_context(), **attempt}
         with pytest.raises((nats.errors.Error, OSError)):
             await nats.connect(address, allow_reconnect=False, connect_timeout=2, **options)
