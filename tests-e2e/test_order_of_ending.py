@@ -1,4 +1,4 @@
-"""The end of a run, step by step: what is stored before what, seen with the worker frozen."""
+"""A worker ends a run in a fixed order of steps, checked by freezing it after each step."""
 
 import psutil
 import pytest
@@ -18,7 +18,7 @@ from pyoco_testkit.stack import Stack
         (Failpoint.JOB_ACKED, "fail", "FAILED", 1, 0),
     ],
 )
-async def test_a_job_leaves_the_queue_after_all_that_follows_from_it_is_stored(
+async def test_a_job_is_acknowledged_after_the_record_and_the_dead_letter_are_stored(
     stack: Stack,
     flows: str,
     *,
@@ -28,7 +28,7 @@ async def test_a_job_leaves_the_queue_after_all_that_follows_from_it_is_stored(
     letters: int,
     jobs: int,
 ) -> None:
-    """Whoever acks first loses the run in a crash; whoever writes the letter last, the letter."""
+    """With another order, a crash between two steps would lose the run or the dead letter."""
     async with stack.worker(flows=flows, env={"PYOCO_FAILPOINT": f"{place}:stop"}) as worker:
         run_id = await stack.client.submit(flow)
         await eventually(lambda: psutil.Process(worker.pid).status(), psutil.STATUS_STOPPED)
