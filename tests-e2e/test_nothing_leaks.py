@@ -131,7 +131,7 @@ async def run_everything(stack: ApiKeyStack) -> None:
     ]
     form = {"workflow": WORKFLOW.encode(), "flow_name": b"made-up"}
     ended.append((await client.http.post("/runs/yaml", files=form)).json()["run_id"])
-    waits = (await client.http.post("/runs", json={**submission("nap"), "tag": "nobody"})).json()
+    waits = (await client.http.post("/runs", json={**submission("nap"), "tag": "unserved"})).json()
     await client.cancel(waits["run_id"])
     for run_id in ended:
         await client.wait(run_id)

@@ -26,7 +26,7 @@ NAMES = {
     "PYOCO_RUNS_KV_BUCKET": "acme_runs",
     "PYOCO_WORKERS_KV_BUCKET": "acme_workers",
     "PYOCO_DLQ_SUBJECT_PREFIX": "acme.dead",
-    "PYOCO_RUN_LOG_SUBJECT_PREFIX": "acme.said",
+    "PYOCO_RUN_LOG_SUBJECT_PREFIX": "acme.output",
 }
 
 
@@ -178,9 +178,9 @@ WORKER_MUST_NOT_PUBLISH = {
     "list the streams": f"{API}.STREAM.NAMES",
     "write a dead letter of another tag": "pyoco.dlq.gpu",
     "read dead letters": f"{API}.STREAM.MSG.GET.PYOCO_DLQ",
-    "read what runs print": f"{API}.STREAM.MSG.GET.PYOCO_RUN_LOGS",
+    "read the output of runs": f"{API}.STREAM.MSG.GET.PYOCO_RUN_LOGS",
     "store a workflow": "$O.pyoco_workflows.C.mine",
-    "speak for the gateway": "pyoco.hint.cancel.somebody-elses-run",
+    "send a cancel hint as the gateway": "pyoco.hint.cancel.another-run",
     "answer the gateway": "_INBOX_gateway.x.y",
     "answer another worker": "_INBOX_worker-gpu.x.y",
 }
@@ -188,24 +188,26 @@ WORKER_MUST_NOT_SUBSCRIBE = {
     "jobs as they are queued": "pyoco.work.>",
     "runs as they change": "$KV.pyoco_runs.>",
     "keys as they change": "$KV.pyoco_auth.>",
-    "what runs print": "pyoco.logs.*",
+    "output of runs": "pyoco.logs.*",
     "dead letters": "pyoco.dlq.>",
     "answers to the gateway": "_INBOX_gateway.>",
     "answers to other workers": "_INBOX_worker-gpu.>",
     "the library's usual inbox": "_INBOX.>",
-    "what JetStream is asked": "$JS.API.>",
+    "requests to JetStream": "$JS.API.>",
     "everything": ">",
 }
 
 
-async def test_a_worker_cannot_do_or_hear_what_is_not_its_own(secured: SecuredStack) -> None:
+async def test_a_worker_can_only_publish_and_subscribe_to_its_own_subjects(
+    secured: SecuredStack,
+) -> None:
     queue = f"{API}.CONSUMER.INFO.PYOCO_WORK.pyoco_workers_cpu"
     async with secured.client_of("worker-cpu") as (client, denied):
         for subject in WORKER_MUST_NOT_PUBLISH.values():
             await client.publish(subject, b"{}", reply=client.new_inbox())
         for subject in WORKER_MUST_NOT_SUBSCRIBE.values():
             await client.subscribe(subject)
-        # Answered after all of those; and what it may do, it can.
+        # The answer to this permitted request comes after all violations.
         assert json.loads((await client.request(queue, timeout=5)).data)["name"]
     assert denied == [
         *(violation("publish", subject) for subject in WORKER_MUST_NOT_PUBLISH.values()),

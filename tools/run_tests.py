@@ -101,7 +101,7 @@ def run(arguments: list[str]) -> Outcome:
 
 
 def passes_alone(test: str, arguments: list[str]) -> bool:
-    """Return whether a test passes in a pytest process of its own."""
+    """Return whether a test passes in a new pytest process."""
     say(f"\nrepeating alone: {test}")
     command = [sys.executable, "-m", "pytest", *arguments, test]
     return subprocess.run(command, check=False).returncode == pytest.ExitCode.OK
@@ -130,6 +130,6 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    # As for the command `pytest`, the folder of this script is no place for test modules.
+    # Tests must not import modules from the folder of this script.
     del sys.path[0]
     sys.exit(main(sys.argv[1:]))

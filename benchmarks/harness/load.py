@@ -82,7 +82,7 @@ async def sleepers(url: str, count: int, clients: int) -> dict[str, Any]:
 
 
 async def spaced(url: str, count: int, _clients: int) -> dict[str, Any]:
-    """Submit a run every 30 ms, so that each meets an idle system; return the send times."""
+    """Submit a run every 30 ms, so that the system is idle at each; return the send times."""
     sent: dict[str, float] = {}
     async with connected(url) as connection:
         for _ in range(count):
