@@ -1,6 +1,6 @@
-"""Every task of this repository under one name. Without arguments: all that must pass.
+"""The tasks of this repository. Without arguments, nox runs every check that CI runs.
 
-Arguments after `--` go on to the task: `nox -s tests-3.12 -- gateway -k submit`.
+Arguments after `--` are passed to the task: `nox -s tests-3.12 -- gateway -k submit`.
 """
 
 import os
@@ -19,8 +19,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-# From here on nox runs an interpreter before it believes in it: version managers put commands
-# on PATH that only print an error.
+# The first version that tries an interpreter before it uses it: version managers put commands on
+# PATH that only print an error.
 nox.needs_version = ">=2026.8.10"
 nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.download_python = "never"
@@ -37,7 +37,7 @@ FOLDERS = {
     "pyoco-testkit": ROOT / "testkit",
 }
 
-# What the tests of a package must not find unless the package depends on it.
+# Modules that are hidden from the tests of a package that does not depend on them.
 IMPORT_NAMES = {
     **{name: name.replace("-", "_") for name in PACKAGES},
     "fastapi": "fastapi",
@@ -45,12 +45,35 @@ IMPORT_NAMES = {
     "pyoco": "pyoco",
 }
 
-# A client that users have; the gateway must suit it.
+# A published client that must work with the gateway of this tree.
 EARLIER_RELEASE = "pyoco-server==0.5.1"
 EARLIER_PYTHONS = ("python3.12", "python3.13")
 
-# Tests wait more than they compute; each has a broker, ports and files of its own.
-SIDE_BY_SIDE = ("-n", str((os.cpu_count() or 1) + 1))
+# The tests that `lowest` runs, as paths below the `tests` folder of a package: those of code that
+# calls third-party libraries. The rest tests rules and timing, which no version changes.
+LOWEST = {
+    "pyoco-protocol": ["."],
+    "pyoco-gateway": [
+        "broker",
+        "commands",
+        "health",
+        "http",
+        "metrics",
+        "runs/logs",
+        "runs/watch",
+        "streams",
+        "workflows",
+    ],
+    "pyoco-worker": ["child", "children", "processes/test_worker_jobs.py"],
+    "pyoco-client": ["."],
+}
+
+# One process more than there are cores, because tests wait more than they compute. Each test has
+# its own broker, ports and files.
+IN_PARALLEL = ("-n", str((os.cpu_count() or 1) + 1))
+
+# Where each test session writes its outcome, for the summary at the end of `.ci/run`.
+OUTCOMES = ROOT / ".nox" / "outcomes"
 
 
 @cache
@@ -61,16 +84,16 @@ def pyproject(name: str) -> Mapping[str, Any]:
 
 SUPPORTED = nox.project.python_versions(dict(pyproject("pyoco-protocol")))
 RUNNING = f"{sys.version_info.major}.{sys.version_info.minor}"
-# A newer Python than those we know is tried too when it is what nox runs on, so that one
-# interpreter is always enough. Those that are not there are reported as skipped.
-IS_KNOWN_ENOUGH = Version(RUNNING) >= Version(SUPPORTED[0])
-PYTHONS = sorted({*SUPPORTED, *([RUNNING] if IS_KNOWN_ENOUGH else [])}, key=Version)
-MAIN_PYTHON = None if IS_KNOWN_ENOUGH else SUPPORTED[0]
+# The Python that runs nox is tested too, even if it is newer than the supported ones, so that one
+# interpreter is always enough. Missing interpreters are reported as skipped.
+IS_NEW_ENOUGH = Version(RUNNING) >= Version(SUPPORTED[0])
+PYTHONS = sorted({*SUPPORTED, *([RUNNING] if IS_NEW_ENOUGH else [])}, key=Version)
+MAIN_PYTHON = None if IS_NEW_ENOUGH else SUPPORTED[0]
 
 
 @nox.session(python=MAIN_PYTHON)
 def lint(session: nox.Session) -> None:
-    """Check style, formatting, import contracts and rules on secrets, and that rules can break."""
+    """Check style, formatting, import contracts and code rules, and test these checks."""
     session.install(*nox.project.dependency_groups(PROJECT, "lint"))
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
@@ -79,17 +102,17 @@ def lint(session: nox.Session) -> None:
     ours = [*(str(folder / "src") for folder in FOLDERS.values()), "tools"]
     session.run("python", "tools/code_rules.py", *ours)
     session.run("bandit", "--quiet", "--recursive", "-c", "pyproject.toml", *ours, "benchmarks")
-    session.run("pytest", "tests-tooling")
+    run_pytest(session, "tests-tooling", *IN_PARALLEL)
 
 
 @nox.session(python=MAIN_PYTHON, requires=["build"])
 def types(session: nox.Session) -> None:
-    """Check all types with mypy --strict: packages, testkit, tests, benchmarks, tools and this."""
+    """Check types with mypy --strict: packages, testkit, tests, benchmarks, tools, noxfile."""
     install_wheels(session, "types")
     sources = [folder / "src" for folder in FOLDERS.values()]
     session.run("mypy", "--strict", *map(str, sources), "noxfile.py", "tools")
-    # One by one: each has a conftest.py of its own. Test folders are not packages, so a module is
-    # named by its path below `tests`.
+    # Each test folder is checked separately because each has a module `conftest`. Test folders are
+    # not packages, so the path below the folder names a module.
     by_path = ("mypy", "--strict", "--explicit-package-bases")
     for folder in (*(folder / "tests" for folder in FOLDERS.values()), *ROOT.glob("tests-*")):
         session.run(*by_path, str(folder), env={"MYPYPATH": str(folder)})
@@ -98,9 +121,9 @@ def types(session: nox.Session) -> None:
 
 @nox.session(python=PYTHONS, requires=["build"])
 def tests(session: nox.Session) -> None:
-    """Test the packages as users get them: built into wheels and installed.
+    """Test the installed wheels of the packages.
 
-    Names of packages choose some, all else goes to pytest: `-- gateway client -k settings`.
+    Package names select packages; other arguments go to pytest: `-- gateway client -k settings`.
     """
     install_wheels(session, "test")
     run_tests(session)
@@ -108,35 +131,35 @@ def tests(session: nox.Session) -> None:
 
 @nox.session(python=SUPPORTED[0], requires=["build"])
 def lowest(session: nox.Session) -> None:
-    """Test the packages with the oldest versions of what they say they work with."""
+    """Test code that calls third-party libraries with their oldest supported versions."""
     constraints = Path(session.create_tmp()) / "lowest.txt"
     constraints.write_text("".join(f"{pin}\n" for pin in lower_bounds()), encoding="utf-8")
     session.log("\n".join(["installing with", *lower_bounds()]))
     install_wheels(session, "test", "--constraint", str(constraints))
-    run_tests(session)
+    run_tests(session, LOWEST)
 
 
 @nox.session(python=MAIN_PYTHON, requires=["build"])
 def e2e(session: nox.Session) -> None:
-    """Test whole stacks: the wheels in a clean environment, real processes, a real nats-server."""
+    """Test the whole system: installed wheels, real processes, a real nats-server."""
     install_wheels(session, "e2e")
     earlier = earlier_client(session)
     options = [] if earlier is None else [f"--earlier-client={earlier}"]
-    session.run("pytest", "tests-e2e", *SIDE_BY_SIDE, *options, *session.posargs)
+    run_pytest(session, "tests-e2e", *IN_PARALLEL, *options, *session.posargs)
 
 
 @nox.session(python=MAIN_PYTHON, requires=["build"], reuse_venv=True)
 def dev(session: nox.Session) -> None:
-    """Start a broker, a gateway and a worker with demo flows; Ctrl-C ends them.
+    """Start a broker, a gateway and a worker with demo flows; Ctrl-C stops them.
 
-    Arguments go to `pyoco-server dev`: `nox -s dev -- --clean`.
+    Arguments are passed to `pyoco-server dev`: `nox -s dev -- --clean`.
     """
     install_wheels(session, None)
-    # The version stays while the code changes: only this replaces what an earlier start left.
+    # The environment is reused and the version stays the same, so pip would keep older code.
     session.install(
         "--force-reinstall", "--no-deps", *(str(wheel(session, name)) for name in PACKAGES)
     )
-    # Time to stop in order: workers first, the broker last.
+    # The stack stops in order, the broker last, and needs time for it.
     session.run("pyoco-server", "dev", *session.posargs, interrupt_timeout=20, terminate_timeout=10)
 
 
@@ -144,7 +167,7 @@ def dev(session: nox.Session) -> None:
 def build(session: nox.Session) -> None:
     """Build the wheel and the source distribution of each package into dist/.
 
-    The other tasks install these wheels, so it runs once before them.
+    It runs once, before the other tasks, which install these wheels.
     """
     session.install(*sorted(build_requirements()))
     testkit = testkit_dist(session)
@@ -159,7 +182,7 @@ def build(session: nox.Session) -> None:
 
 @nox.session(python=MAIN_PYTHON, requires=["build"])
 def bench(session: nox.Session) -> None:
-    """Measure: all of benchmarks/, or those named: `-- submit`."""
+    """Run all benchmarks, or the named ones: `-- submit`."""
     install_wheels(session, "bench")
     scripts = {path.stem: path for path in sorted((ROOT / "benchmarks").glob("[!_]*.py"))}
     names = [argument for argument in session.posargs if argument in scripts]
@@ -171,9 +194,9 @@ def bench(session: nox.Session) -> None:
 
 
 def install_wheels(session: nox.Session, group: str | None, *options: str) -> None:
-    """Install our packages from the wheels of this run, with the testkit where a group is named.
+    """Install the wheels that this run has built; with a dependency group, the testkit too.
 
-    Each is named by its file, never by its name: an index may hold something of that name.
+    Each wheel is given by its file, because a package index may hold another package of its name.
     """
     names = PACKAGES if group is None else FOLDERS
     session.install(
@@ -183,29 +206,29 @@ def install_wheels(session: nox.Session, group: str | None, *options: str) -> No
     )
 
 
-def run_tests(session: nox.Session) -> None:
-    """Run the tests of the chosen packages, each with nothing but what it depends on."""
+def run_tests(session: nox.Session, paths: Mapping[str, Sequence[str]] | None = None) -> None:
+    """Test the selected packages, each without the modules that it does not depend on.
+
+    `paths` selects tests by package, as paths below its `tests` folder.
+    """
     short = {name.removeprefix("pyoco-"): name for name in FOLDERS}
     chosen = [short.get(word, word) for word in session.posargs if short.get(word, word) in FOLDERS]
     rest = [word for word in session.posargs if short.get(word, word) not in FOLDERS]
-    # On further interpreters the first failure says enough.
-    brief = [] if session.python in (None, RUNNING) else ["-x", "-q"]
+    # On further interpreters a broken package is reported early.
+    brief = [] if session.python in (None, RUNNING) else ["--maxfail=11", "-q"]
     failed = []
-    for name in chosen or FOLDERS:
+    for name in chosen or paths or FOLDERS:
+        tests = FOLDERS[name].relative_to(ROOT) / "tests"
         known = {name, *dependencies(name, with_extras=True)}
         hidden = [module for need, module in IMPORT_NAMES.items() if need not in known]
         options = [f"--without={module}" for module in hidden if name in PACKAGES]
         try:
-            session.run(
-                *(
-                    "pytest",
-                    str(FOLDERS[name].relative_to(ROOT) / "tests"),
-                    *SIDE_BY_SIDE,
-                    *options,
-                    *brief,
-                    *rest,
-                ),
-                # A filter may leave nothing of one package; a package without tests is a mistake.
+            run_pytest(
+                session,
+                *(str(tests / path) for path in (paths or {}).get(name, ["."])),
+                *(*IN_PARALLEL, *options, *brief, *rest),
+                package=name,
+                # A filter may select no test of a package; a package without tests is an error.
                 success_codes=[0, 5] if rest else [0],
             )
         except CommandFailed:
@@ -214,17 +237,26 @@ def run_tests(session: nox.Session) -> None:
         session.error(f"tests of {', '.join(failed)} failed")
 
 
-def earlier_client(session: nox.Session) -> Path | None:
-    """Return the `pyoco-client` of an earlier release, in an environment of its own.
+def run_pytest(
+    session: nox.Session, *arguments: str, package: str = "", success_codes: Sequence[int] = (0,)
+) -> None:
+    """Run pytest; a failing test is repeated once, alone, and is named if it passes then."""
+    outcome = OUTCOMES / f"{' '.join(filter(None, [session.name, package]))}.json"
+    command = ("python", "tools/run_tests.py", "--outcome", str(outcome))
+    session.run(*command, *arguments, success_codes=success_codes)
 
-    None where there is no Python that it runs on.
+
+def earlier_client(session: nox.Session) -> Path | None:
+    """Return the command `pyoco-client` of an earlier release, installed in its own environment.
+
+    None if this machine has no Python version that it supports.
     """
     folder = session.cache_dir.resolve() / EARLIER_RELEASE.replace("==", "-")
     command = folder / "bin" / "pyoco-client"
     if not command.exists():
         interpreter = next(filter(None, map(working_python, EARLIER_PYTHONS)), None)
         if interpreter is None:
-            session.log(f"the command of {EARLIER_RELEASE} is not tried: no Python for it is here")
+            session.log(f"not run: tests of {EARLIER_RELEASE}, which needs Python 3.12 or 3.13")
             return None
         shutil.rmtree(folder, ignore_errors=True)
         session.run(interpreter, "-m", "venv", str(folder), external=True)
@@ -234,7 +266,7 @@ def earlier_client(session: nox.Session) -> Path | None:
 
 
 def working_python(name: str) -> str | None:
-    """Return an interpreter on PATH that runs; version managers put others there, too."""
+    """Return the path of an interpreter if it runs; version managers put dead ones on PATH."""
     found = shutil.which(name)
     if found is None:
         return None
@@ -242,16 +274,16 @@ def working_python(name: str) -> str | None:
     return found if tried.returncode == 0 else None
 
 
-def asked_for(name: str, *, with_extras: bool) -> Iterator[Requirement]:
-    """Yield what a package itself asks for."""
+def requirements_of(name: str, *, with_extras: bool) -> Iterator[Requirement]:
+    """Yield the requirements that a package declares itself."""
     project = pyproject(name)["project"]
     extras = project.get("optional-dependencies", {}).values() if with_extras else ()
     yield from map(Requirement, chain(project["dependencies"], *extras))
 
 
 def dependencies(name: str, *, with_extras: bool) -> Iterator[str]:
-    """Yield the distributions a package asks for, by way of our other packages too."""
-    for requirement in asked_for(name, with_extras=with_extras):
+    """Yield the distributions a package requires, directly or through our other packages."""
+    for requirement in requirements_of(name, with_extras=with_extras):
         distribution = canonicalize_name(requirement.name)
         yield distribution
         if distribution in PACKAGES:
@@ -259,9 +291,11 @@ def dependencies(name: str, *, with_extras: bool) -> Iterator[str]:
 
 
 def lower_bounds() -> Sequence[str]:
-    """Return a pin to its lower bound for everything our packages ask for."""
+    """Return a pin to its lower bound for each requirement of our packages."""
     bounds: dict[str, Version] = {}
-    for requirement in chain.from_iterable(asked_for(name, with_extras=True) for name in PACKAGES):
+    for requirement in chain.from_iterable(
+        requirements_of(name, with_extras=True) for name in PACKAGES
+    ):
         distribution = canonicalize_name(requirement.name)
         for specifier in requirement.specifier:
             if specifier.operator == ">=":
@@ -271,23 +305,23 @@ def lower_bounds() -> Sequence[str]:
 
 
 def build_requirements() -> set[str]:
-    """Return what the build backends of our packages ask for."""
+    """Return the requirements of our packages' build backends."""
     return {need for name in FOLDERS for need in pyproject(name)["build-system"]["requires"]}
 
 
 def wheel(session: nox.Session, name: str) -> Path:
-    """Return the wheel of a package that this run has built."""
+    """Return the wheel that this run has built for a package."""
     folder = DIST if name in PACKAGES else testkit_dist(session)
     (found,) = folder.glob(f"{name.replace('-', '_')}-*.whl")
     return found
 
 
 def testkit_dist(session: nox.Session) -> Path:
-    """Return where the testkit's wheel is built: not beside what is published."""
+    """Return the folder of the testkit's wheel, apart from the wheels that are published."""
     return session.cache_dir.resolve() / "testkit"
 
 
 def extras(name: str) -> str:
-    """Return all extras of a package as they are asked for, or nothing."""
+    """Return all extras of a package in the form `[a,b]`, or an empty string."""
     known = pyproject(name)["project"].get("optional-dependencies", {})
     return f"[{','.join(known)}]" if known else ""

@@ -1,4 +1,4 @@
-"""How long does a cancel take, from POST until the run is CANCELLED, when the flow listens?"""
+"""How long does a cancel take, from POST to CANCELLED, if the flow checks for cancellation?"""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ RUNS: Final = 200
 
 
 async def benchmark(sync_interval: str | None, sync_name: str, rounds: int) -> None:
-    """Measure cancel after cancel; the flow looks every 10 ms whether it is to stop."""
+    """Measure cancels one by one; the flow checks every 10 ms whether it was cancelled."""
     report = Report("cancel", sync_name)
     latencies: list[float] = []
     async with measured_stack(sync_interval, with_worker=True) as stack:

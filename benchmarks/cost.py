@@ -1,4 +1,4 @@
-"""What does one run of a flow that does nothing cost: processor time, writes to the bucket?"""
+"""How much CPU time and how many bucket writes does one run of a no-op flow cost?"""
 
 from statistics import median
 from typing import Final
@@ -13,14 +13,14 @@ from harness.stack import cpu_seconds, measured_stack
 RUNS: Final = 500
 IN_FLIGHT: Final = 64
 
-# Created, claimed, ended: no run can do with less.
-LEAST_KV_WRITES: Final = 3
+# The record of a run is created, claimed and ended.
+MIN_KV_WRITES: Final = 3
 
 
 async def benchmark(sync_interval: str | None, sync_name: str, rounds: int) -> None:
-    """Measure what each process has taken when the queue is empty again."""
+    """Measure the CPU time of each process until the queue is empty."""
     report = Report("cost", sync_name)
-    taken: dict[str, list[float]] = {"gateway": [], "worker": [], "broker": []}
+    cpu_used: dict[str, list[float]] = {"gateway": [], "worker": [], "broker": []}
     writes: list[float] = []
     bare_process: list[float] = []
     bare_broker: list[float] = []
@@ -36,19 +36,19 @@ async def benchmark(sync_interval: str | None, sync_name: str, rounds: int) -> N
             await measured(load.submissions, stack.url, RUNS, IN_FLIGHT)
             await view.wait_until_idle()
             for name, process in processes.items():
-                taken[name].append((cpu_seconds(process) - before[name]) / RUNS)
+                cpu_used[name].append((cpu_seconds(process) - before[name]) / RUNS)
             writes.append((await view.kv_writes() - writes_before) / RUNS)
             broker_before = cpu_seconds(stack.broker)
             bare = await measured(floor.completions, stack.nats_url, RUNS, IN_FLIGHT)
             bare_broker.append((cpu_seconds(stack.broker) - broker_before) / RUNS)
             bare_process.append(bare["cpu_seconds"] / RUNS)
-    ours = {name: median(values) * 1e3 for name, values in taken.items()}
-    least_process, least_broker = median(bare_process) * 1e3, median(bare_broker) * 1e3
+    ours = {name: median(values) * 1e3 for name, values in cpu_used.items()}
+    floor_process, floor_broker = median(bare_process) * 1e3, median(bare_broker) * 1e3
     report.add("cpu_gateway", ours["gateway"], "ms/run")
     report.add("cpu_worker_and_children", ours["worker"], "ms/run")
-    report.add("cpu_broker", ours["broker"], "ms/run", least_broker)
-    report.add("cpu_total", sum(ours.values()), "ms/run", least_process + least_broker)
-    report.add("kv_writes", median(writes), "writes/run", LEAST_KV_WRITES)
+    report.add("cpu_broker", ours["broker"], "ms/run", floor_broker)
+    report.add("cpu_total", sum(ours.values()), "ms/run", floor_process + floor_broker)
+    report.add("kv_writes", median(writes), "writes/run", MIN_KV_WRITES)
     report.print()
 
 

@@ -1,4 +1,4 @@
-"""How long does one run take on an idle system, from POST to COMPLETED seen over HTTP?"""
+"""How long does one run take on an idle system, from POST until GET shows COMPLETED?"""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ RUNS: Final = 100
 
 
 async def benchmark(sync_interval: str | None, sync_name: str, rounds: int) -> None:
-    """Measure run after run; the percentiles are those of all rounds together."""
+    """Measure runs one by one; the percentiles cover all rounds together."""
     report = Report("latency", sync_name)
     ours: list[float] = []
     bare: list[float] = []
@@ -26,15 +26,15 @@ async def benchmark(sync_interval: str | None, sync_name: str, rounds: int) -> N
             f"p{percent}", percentile(ours, percent) * 1e3, "ms", percentile(bare, percent) * 1e3
         )
     for tags in (1, 20):
-        watched = await _seen_by_watcher(sync_interval, tags)
+        watched = await _watched_latencies(sync_interval, tags)
         for percent in (50, 99):
             metric = f"p{percent}_watched_{tags}_tag{'s' if tags > 1 else ''}"
             report.add(metric, percentile(watched, percent) * 1e3, "ms")
     report.print()
 
 
-async def _seen_by_watcher(sync_interval: str | None, tags: int) -> list[float]:
-    """Return how long runs take until a watcher of the bucket sees them end."""
+async def _watched_latencies(sync_interval: str | None, tags: int) -> list[float]:
+    """Return the seconds from submitting each run until a bucket watcher sees its end."""
     names = ["default", *(f"tag-{number}" for number in range(1, tags))]
     async with (
         measured_stack(sync_interval, with_worker=True, tags=names) as stack,

@@ -1,4 +1,4 @@
-"""How long do lists take with 100 runs, and how long with 100,000?"""
+"""How long do list requests take with 100 runs and with 100,000 runs?"""
 
 import time
 from collections.abc import AsyncIterator
@@ -16,13 +16,13 @@ from pyoco_testkit.stack import Stack
 
 FEW: Final = 100
 MANY: Final = 100_000
-ASKED: Final = 300
+REQUESTS: Final = 300
 PAGE: Final = 50
 
 
 @dataclass
-class Filled:
-    """A bucket of so many runs with a gateway of its own, and what was measured there."""
+class FilledStack:
+    """A stack with `count` stored runs, and the times measured there."""
 
     stack: Stack
     count: int
@@ -30,22 +30,22 @@ class Filled:
     times: dict[str, list[float]] = field(default_factory=dict)
 
     async def measure(self) -> None:
-        """Ask everything once more."""
-        found = await measured(reads.reads, self.stack.url, ASKED, 1)
+        """Measure every request once more."""
+        found = await measured(reads.reads, self.stack.url, REQUESTS, 1)
         walked = await measured(reads.walk, self.stack.url, self.count, PAGE)
         for name, taken in {**found, "walk_page": walked["pages"]}.items():
             self.times.setdefault(name, []).extend(taken)
 
     @property
     def memory_mib(self) -> float:
-        """What the gateway holds."""
+        """The resident memory of the gateway."""
         return psutil.Process(self.stack.gateway.pid).memory_info().rss / 2**20
 
 
 async def benchmark(sync_interval: str | None, sync_name: str, rounds: int) -> None:
-    """Measure a small and a large bucket in turn, so that noise meets both."""
+    """Measure a small and a large bucket in turn, so that noise affects both."""
     report = Report("reads", sync_name)
-    async with filled(MANY, sync_interval) as many, filled(FEW, sync_interval) as few:
+    async with filled_stack(MANY, sync_interval) as many, filled_stack(FEW, sync_interval) as few:
         for _ in range(rounds):
             await few.measure()
             await many.measure()
@@ -63,8 +63,8 @@ async def benchmark(sync_interval: str | None, sync_name: str, rounds: int) -> N
 
 
 @asynccontextmanager
-async def filled(count: int, sync_interval: str | None) -> AsyncIterator[Filled]:
-    """A bucket of `count` runs, and a gateway that was started when they were there."""
+async def filled_stack(count: int, sync_interval: str | None) -> AsyncIterator[FilledStack]:
+    """Start a stack with `count` stored runs; its gateway starts after they are stored."""
     async with Stack(sync_interval=sync_interval) as stack:
         await measured(reads.fill, stack.nats.url, count, 1)
         stack.gateway.terminate()
@@ -72,7 +72,7 @@ async def filled(count: int, sync_interval: str | None) -> AsyncIterator[Filled]
         begun = time.time()
         await stack.start_gateway()
         rebuilt = await measured(reads.rebuilt, stack.url, count, 1)
-        yield Filled(stack, count, rebuilt["at"] - begun)
+        yield FilledStack(stack, count, rebuilt["at"] - begun)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ NAP_SEC: Final = 0.5
 
 
 async def benchmark(sync_interval: str | None, sync_name: str, rounds: int) -> None:
-    """Measure from the first submission until the last run is seen to be over by GET."""
+    """Measure from the first submission until GET shows the end of the last run."""
     report = Report("sleepers", sync_name)
     seconds = []
     async with measured_stack(sync_interval, with_worker=True, children=RUNS) as stack:

@@ -1,4 +1,4 @@
-"""How many submissions a second does one gateway take, from 1, 16 and 64 clients at once?"""
+"""How many submissions per second does one gateway accept from 1, 16 and 64 clients at once?"""
 
 from statistics import median
 from typing import Final
@@ -9,12 +9,12 @@ from harness.processes import measured
 from harness.report import Report, percentile
 from harness.stack import measured_stack
 
-# More clients get more to do, so that each figure rests on a second or two.
+# More clients submit more runs, so that each measurement lasts a second or two.
 COUNTS: Final = {1: 600, 16: 2000, 64: 3000}
 
 
 async def benchmark(sync_interval: str | None, sync_name: str, rounds: int) -> None:
-    """Measure ours and the floor in turn, so that noise meets both."""
+    """Measure the gateway and the floor in turn, so that noise affects both."""
     report = Report("submit", sync_name)
     async with measured_stack(sync_interval, with_worker=False) as stack:
         for clients, count in COUNTS.items():

@@ -1,4 +1,4 @@
-"""How late is what a watcher of a run sees, and what do a thousand watchers cost the gateway?"""
+"""How late does a watcher see a change of a run, and what do a thousand watchers cost?"""
 
 import time
 from typing import Any, Final
@@ -9,18 +9,18 @@ from harness import floor, watchers
 from harness.options import run_benchmark
 from harness.processes import measured
 from harness.report import Report, percentile
-from harness.stack import Measured, measured_stack
+from harness.stack import MeasuredStack, measured_stack
 
 RUNS: Final = 100
 WATCHERS: Final = 100
-CROWD: Final = 1000
+MANY_WATCHERS: Final = 1000
 _MIB: Final = 1024 * 1024
 _POLL_SEC: Final = 0.1
-_ROOM_FOR_ALL: Final = {"PYOCO_SSE_MAX_STREAMS_PER_PEER": str(2 * CROWD)}
+_STREAM_LIMIT: Final = {"PYOCO_SSE_MAX_STREAMS_PER_PEER": str(2 * MANY_WATCHERS)}
 
 
 async def benchmark(sync_interval: str | None, sync_name: str, rounds: int) -> None:
-    """Measure one watcher, then a hundred of one run, then a thousand of many."""
+    """Measure one watcher, then a hundred of one run, then a thousand of many runs."""
     report = Report("watch", sync_name)
     latencies: list[float] = []
     bare: list[float] = []
@@ -29,28 +29,28 @@ async def benchmark(sync_interval: str | None, sync_name: str, rounds: int) -> N
             latencies += (await measured(watchers.ends, stack.url, RUNS, 1))["latencies"]
             bare += (await measured(floor.one_by_one, stack.nats_url, RUNS, 1))["latencies"]
     for percent in (50, 99):
-        least = percentile(bare, percent) * 1e3
-        report.add(f"end_p{percent}", percentile(latencies, percent) * 1e3, "ms", least)
-    async with measured_stack(sync_interval, with_worker=False, env=_ROOM_FOR_ALL) as stack:
+        floor_ms = percentile(bare, percent) * 1e3
+        report.add(f"end_p{percent}", percentile(latencies, percent) * 1e3, "ms", floor_ms)
+    async with measured_stack(sync_interval, with_worker=False, env=_STREAM_LIMIT) as stack:
         urls = watchers.both(stack.url, stack.nats_url)
         found = await measured(watchers.updates, urls, WATCHERS, 1)
         for percent in (50, 99):
             metric = f"update_p{percent}_{WATCHERS}_watchers"
             report.add(metric, percentile(found["delays"], percent) * 1e3, "ms")
         report.add("updates_seen", 100 * len(found["delays"]) / found["written"], "%")
-        await _crowd(report, stack, urls)
+        await _measure_many(report, stack, urls)
     report.print()
 
 
-async def _crowd(report: Report, stack: Measured, urls: str) -> None:
+async def _measure_many(report: Report, stack: MeasuredStack, urls: str) -> None:
     gateway = psutil.Process(stack.gateway.pid)
     fds, rss = gateway.num_fds(), gateway.memory_info().rss
     peak_fds, peak_rss, free_at = fds, rss, 0.0
     found: dict[str, Any] = {}
 
     async def measure() -> None:
-        found.update(await measured(watchers.crowd, urls, CROWD, 1))
-        found["over_at"] = time.time()
+        found.update(await measured(watchers.many_runs, urls, MANY_WATCHERS, 1))
+        found["ended_at"] = time.time()
         tasks.cancel_scope.cancel()
 
     async with anyio.create_task_group() as tasks:
@@ -62,9 +62,9 @@ async def _crowd(report: Report, stack: Measured, urls: str) -> None:
             peak_fds = max(peak_fds, open_now)
             if open_now <= fds < peak_fds:
                 free_at = free_at or time.time()
-    report.add("crowd_ends_seen", 100 * len(found["delays"]) / found["healthy"], "%")
+    report.add("many_runs_ends_seen", 100 * len(found["delays"]) / found["healthy"], "%")
     for percent in (50, 99):
-        metric = f"crowd_end_p{percent}_{CROWD}_watchers"
+        metric = f"many_runs_end_p{percent}_{MANY_WATCHERS}_watchers"
         report.add(metric, percentile(found["delays"], percent) * 1e3, "ms")
     await anyio.sleep(1)
     report.add("gateway_rss_before", rss / _MIB, "MiB")
@@ -73,8 +73,8 @@ async def _crowd(report: Report, stack: Measured, urls: str) -> None:
     report.add("gateway_fds_before", fds, "fds")
     report.add("gateway_fds_peak", peak_fds, "fds")
     report.add("gateway_fds_after", gateway.num_fds(), "fds")
-    # Those who never read hold their ends to the last: before that, only the gateway lets go.
-    report.add("all_fds_free_before_end", found["over_at"] - free_at if free_at else -1.0, "s")
+    # Stalled readers close last: descriptors that are free before that were freed by the gateway.
+    report.add("all_fds_free_before_end", found["ended_at"] - free_at if free_at else -1.0, "s")
 
 
 if __name__ == "__main__":

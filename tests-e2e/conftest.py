@@ -1,4 +1,4 @@
-"""What all stories share: where their flows are."""
+"""Shared fixtures and options of the end-to-end tests."""
 
 from pathlib import Path
 
@@ -9,8 +9,8 @@ from pyoco_testkit.stack import flows_at
 
 @pytest.fixture(scope="session")
 def flows() -> str:
-    """Give the resolver of the stories' flows."""
-    return flows_at(Path(__file__).parent / "flows" / "stories.py")
+    """Return the resolver of the flows in `flows/python_flows.py`."""
+    return flows_at(Path(__file__).parent / "flows" / "python_flows.py")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -18,11 +18,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("pyoco").addoption(
         "--earlier-client",
         metavar="COMMAND",
-        help="the `pyoco-client` of an earlier release; without it, its tests are left out",
+        help="the `pyoco-client` of an earlier release; without it, its tests are not collected",
     )
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out what needs the command of an earlier release where there is none."""
+    """Skip the tests of an earlier release unless its command was given."""
     needs_it = collection_path.name == "test_cli_earlier_release.py"
     return True if needs_it and config.getoption("--earlier-client") is None else None

@@ -1,6 +1,6 @@
-"""Sends one request many times over a few connections, and prints how it was answered.
+"""Sends one request many times over a few connections, and prints the count of each status.
 
-A process of its own: what it costs to send must not be taken for what it costs to answer.
+It runs as a separate process, so that sending does not slow down the measuring test.
 """
 
 import json
@@ -16,7 +16,7 @@ _MAX_ANSWER: Final = 65_536
 
 
 def flood(host: str, port: int, headers: str, *, times: int, connections: int) -> Counter[str]:
-    """Return how often each status was the answer; each connection waits for its answers."""
+    """Return the count of each status; a connection sends the next request after an answer."""
     request = f"GET /runs HTTP/1.1\r\nHost: {host}:{port}\r\n{headers}\r\n\r\n".encode()
     answered: Counter[str] = Counter()
     sent = 0
@@ -30,7 +30,7 @@ def flood(host: str, port: int, headers: str, *, times: int, connections: int) -
             for ready, _ in selector.select(timeout=30):
                 assert isinstance(ready.fileobj, socket.socket)
                 peer = ready.fileobj
-                # An answer is far smaller than what one look takes in.
+                # An answer is much smaller than the buffer.
                 for status in _STATUS.findall(peer.recv(_MAX_ANSWER)):
                     answered[status.decode()] += 1
                     if sent < times:

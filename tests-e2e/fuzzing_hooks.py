@@ -1,4 +1,4 @@
-"""What schemathesis cannot know of the API that it tries; loaded by `test_fuzzed_api.py`."""
+"""Hooks for schemathesis that adapt generated requests; `test_fuzzed_api.py` loads them."""
 
 import itertools
 import os
@@ -16,33 +16,33 @@ tasks:
 """
 schemathesis.openapi.format("pyoco-flow-yaml", st.just(_FLOW))
 
-_KEY: Final = os.environ.get("FUZZING_API_KEY")  # noqa: TID251 - no process of ours
+_KEY: Final = os.environ.get("FUZZING_API_KEY")  # noqa: TID251 - runs inside schemathesis
 _STREAM: Final = "text/event-stream"
 _turns: Final = itertools.count()
 
 
 @schemathesis.hook
 def before_call(context: Any, case: Any, kwargs: Any) -> None:
-    """Change a case that makes no sense as it is."""
-    means_well = case.meta is not None and case.meta.generation.mode.is_positive
-    if means_well:
-        # Cursors are given out by the API. One that is made up is refused, rightly.
+    """Change requests that the API refuses by design, and bound the length of streams."""
+    is_positive = case.meta is not None and case.meta.generation.mode.is_positive
+    if is_positive:
+        # Only cursors that the API has returned are valid.
         case.query.pop("cursor", None)
         if "updated_after" in case.query and case.query.get("order") == "created":
-            # Refused, rightly. The description can say only in words that they do not go together.
+            # The two exclude each other, which OpenAPI cannot express.
             del case.query["order"]
         if isinstance(case.body, dict) and "rate_per_sec" in case.body:
-            # Nobody waits for the slow ones.
+            # A low rate would make the request slow.
             case.body["rate_per_sec"] = 1000
-        _take_what_is_there(case)
-    if _is_stream(case) and (means_well or "timeout_sec" not in case.query):
-        # It may be read to its end.
+        _use_existing_id(case)
+    if _is_stream(case) and (is_positive or "timeout_sec" not in case.query):
+        # The stream may be read to its end.
         case.query["timeout_sec"] = 1
 
 
-def _take_what_is_there(case: Any) -> None:
-    """Put an id that exists in the place of one that is made up, in every second case."""
-    # Stories of several requests follow what they were told.
+def _use_existing_id(case: Any) -> None:
+    """Replace a generated id with an existing one, in every second case."""
+    # Stateful cases use ids from earlier answers.
     if case.meta.phase.name.value == "stateful" or (turn := next(_turns)) % 2:
         return
     for name, path in (("run_id", "/runs"), ("seq", "/dlq")):

@@ -1,4 +1,4 @@
-"""The broker goes away and comes back; nothing else is restarted."""
+"""The broker stops and restarts while gateway and workers keep running."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ async def _submit_status(stack: Stack) -> int:
     return answer.status_code
 
 
-async def test_a_gateway_that_starts_before_the_broker_takes_runs_once_it_is_there(
+async def test_a_gateway_that_starts_before_the_broker_accepts_runs_when_the_broker_is_up(
     tmp_path: Path, flows: str
 ) -> None:
     async with Stack(tmp_path / "stack") as stack:
@@ -35,7 +35,7 @@ async def test_a_gateway_that_starts_before_the_broker_takes_runs_once_it_is_the
     assert ended["status"] == "COMPLETED"
 
 
-async def test_a_worker_that_starts_before_the_broker_takes_runs_once_it_is_there(
+async def test_a_worker_that_starts_before_the_broker_executes_runs_when_the_broker_is_up(
     stack: Stack, flows: str
 ) -> None:
     run_id = await stack.client.submit("greet")
@@ -91,12 +91,12 @@ async def test_runs_submitted_around_a_broker_restart_all_complete_once(
     assert {run["status"] for run in ended} == {"COMPLETED"}
     lines = ledger.read_text(encoding="utf-8").split("\n")
     executed = [tuple(line.split()[:2]) for line in lines if line]
-    # At most once for each attempt; the broker lost nobody's lease, so one attempt each.
+    # Each attempt executes at most once.
     assert len(executed) == len(set(executed))
     assert set(accepted) <= {run_id for run_id, _ in executed}
 
 
-async def test_a_run_goes_on_while_the_broker_is_away(
+async def test_a_run_continues_while_the_broker_is_down(
     stack: Stack, flows: str, tmp_path: Path
 ) -> None:
     ledger = tmp_path / "ledger.txt"

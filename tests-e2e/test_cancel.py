@@ -1,4 +1,4 @@
-"""A cancel that was answered CANCELLING ends CANCELLED, whatever else happens."""
+"""A run whose cancel was answered with CANCELLING always ends CANCELLED."""
 
 import random
 import time
@@ -24,12 +24,12 @@ QUICK = {
 
 @pytest.fixture
 async def quick_stack(tmp_path: Path) -> Any:
-    """Give a stack with a short grace."""
+    """Start a stack with a short grace period."""
     async with Stack(tmp_path / "stack", env=QUICK) as stack:
         yield stack
 
 
-async def test_a_run_that_listens_is_cancelled(quick_stack: Stack, flows: str) -> None:
+async def test_a_run_that_checks_for_a_cancel_is_cancelled(quick_stack: Stack, flows: str) -> None:
     stack = quick_stack
     async with stack.worker(flows=flows):
         run_id = await stack.client.submit("nap", params={"seconds": 60})
@@ -41,7 +41,7 @@ async def test_a_run_that_listens_is_cancelled(quick_stack: Stack, flows: str) -
     assert (answered["status"], answered["cancel_reason"]) == ("CANCELLING", "lunch")
     assert ended["status"] == "CANCELLED"
     assert ended["cancel_requested_at"] == answered["cancel_requested_at"]
-    # Its only task returned when it was asked to stop: the engine calls that a success.
+    # Its only task returned normally after the cancel, which the engine counts as success.
     assert ended["late_outcome"] == "COMPLETED"
 
 
@@ -56,7 +56,9 @@ async def test_tasks_that_never_ran_are_cancelled_too(quick_stack: Stack, flows:
     assert ended["tasks"] == {"nap": "SUCCEEDED", "ledger": "CANCELLED"}
 
 
-async def test_a_deaf_run_is_killed_after_its_grace(quick_stack: Stack, flows: str) -> None:
+async def test_a_run_that_ignores_a_cancel_is_killed_after_the_grace_period(
+    quick_stack: Stack, flows: str
+) -> None:
     stack = quick_stack
     async with stack.worker(flows=flows) as worker:
         run_id = await stack.client.submit("deaf", params={"seconds": 600})
@@ -69,16 +71,14 @@ async def test_a_deaf_run_is_killed_after_its_grace(quick_stack: Stack, flows: s
     assert after["status"] == "COMPLETED"
 
 
-async def test_a_run_that_nobody_has_taken_is_cancelled_without_a_worker(
-    quick_stack: Stack, flows: str
-) -> None:
+async def test_a_pending_run_is_cancelled_without_a_worker(quick_stack: Stack, flows: str) -> None:
     stack = quick_stack
-    run_id = await stack.client.submit("ledger", tag="nobody", params={"ledger": "x"})
+    run_id = await stack.client.submit("ledger", tag="unserved", params={"ledger": "x"})
     answered = await stack.client.cancel(run_id)
     ended = await stack.client.wait(run_id, timeout=2)
     assert (answered["status"], ended["status"]) == ("CANCELLING", "CANCELLED")
-    async with stack.worker("nobody", flows=flows):
-        await eventually(lambda: stack.messages("PYOCO_WORK"), 0)
+    async with stack.worker("unserved", flows=flows):
+        await eventually(lambda: stack.message_count("PYOCO_WORK"), 0)
         assert await stack.client.get(run_id) == ended
 
 
@@ -109,7 +109,7 @@ async def test_a_frozen_worker_cannot_undo_a_cancel(quick_stack: Stack, flows: s
     assert ended["status"] == "CANCELLED"
 
 
-async def test_a_cancel_of_what_is_over_changes_nothing(quick_stack: Stack, flows: str) -> None:
+async def test_a_cancel_of_a_terminal_run_changes_nothing(quick_stack: Stack, flows: str) -> None:
     stack = quick_stack
     async with stack.worker(flows=flows):
         for flow in ("noop", "fail"):
@@ -121,7 +121,7 @@ async def test_a_cancel_of_what_is_over_changes_nothing(quick_stack: Stack, flow
             assert await stack.client.get(run_id) == ended
 
 
-async def test_a_second_cancel_keeps_the_first_ones_words(quick_stack: Stack) -> None:
+async def test_a_second_cancel_keeps_the_reason_of_the_first(quick_stack: Stack) -> None:
     stack = quick_stack
     run_id = await stack.client.submit("nap")
     first = await stack.client.http.post(f"/runs/{run_id}/cancel", json={"reason": "first"})
@@ -129,18 +129,18 @@ async def test_a_second_cancel_keeps_the_first_ones_words(quick_stack: Stack) ->
     assert first.json()["cancel_reason"] == second.json()["cancel_reason"] == "first"
 
 
-async def test_a_gateway_killed_after_recording_a_cancel_leaves_one_that_wins(
+async def test_a_cancel_wins_although_its_gateway_is_killed_after_recording_it(
     tmp_path: Path, flows: str
 ) -> None:
     env = {**QUICK, "PYOCO_FAILPOINT": "cancel-recorded:kill"}
-    async with Stack(tmp_path / "stack", env=env) as struck:
-        run_id = await struck.client.submit("nap", tag="nobody")
+    async with Stack(tmp_path / "stack", env=env) as stack:
+        run_id = await stack.client.submit("nap", tag="unserved")
         with pytest.raises(httpx.TransportError):
-            await struck.client.cancel(run_id)
-        assert await struck.gateway.wait() == -9
-        struck.gateway.set_env(QUICK)
-        await struck.start_gateway()
-        assert (await struck.client.wait(run_id, timeout=5))["status"] == "CANCELLED"
+            await stack.client.cancel(run_id)
+        assert await stack.gateway.wait() == -9
+        stack.gateway.set_env(QUICK)
+        await stack.start_gateway()
+        assert (await stack.client.wait(run_id, timeout=5))["status"] == "CANCELLED"
 
 
 @pytest.mark.timeout(240)
@@ -149,16 +149,16 @@ async def test_no_cancel_is_lost_in_a_thousand_races(
     quick_stack: Stack, flows: str, seed: int
 ) -> None:
     stack = quick_stack
-    dice = random.Random(seed)
+    random_source = random.Random(seed)
     answers: dict[str, str] = {}
 
     async def race(count: int) -> None:
         for _ in range(count):
-            seconds = dice.choice([0, 0, 0.005, 0.02, 0.1])
+            seconds = random_source.choice([0, 0, 0.005, 0.02, 0.1])
             run_id = await stack.client.submit("nap", params={"seconds": seconds})
-            await anyio.sleep(dice.uniform(0, 0.03))
-            if dice.random() < 0.2:
-                await stack.deliver_twice(run_id)
+            await anyio.sleep(random_source.uniform(0, 0.03))
+            if random_source.random() < 0.2:
+                await stack.publish_job_again(run_id)
             answers[run_id] = (await stack.client.cancel(run_id))["status"]
 
     async with (
@@ -181,5 +181,5 @@ async def test_no_cancel_is_lost_in_a_thousand_races(
         if run["status"] != ("CANCELLED" if answers[run_id] == "CANCELLING" else answers[run_id])
     }
     assert wrong == {}
-    # The races were races: some cancels came in time, some too late.
+    # Some cancels came in time and some too late, so the two really raced.
     assert {"CANCELLING", "COMPLETED"} <= set(answers.values())

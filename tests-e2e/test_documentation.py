@@ -15,10 +15,10 @@ from pyoco_testkit.processes import ManagedProcess
 from pyoco_testkit.stack import Stack, free_port
 
 ROOT: Final = Path(__file__).parents[1]
-STORY_TIMEOUT: Final = 90.0
+SCRIPT_TIMEOUT: Final = 90.0
 
-# Their examples speak to a server that the reader has started before.
-WITH_A_DEV_SERVER: Final = [
+# The examples in these documents need a running development server.
+NEEDS_DEV_SERVER: Final = [
     "README.md",
     "README.ja.md",
     "docs/cli-doctor.md",
@@ -30,23 +30,23 @@ WITH_A_DEV_SERVER: Final = [
 
 
 class Ports:
-    """Free ports instead of those that the documents name, which may be taken."""
+    """Free ports that replace the default ports in the documents."""
 
     def __init__(self) -> None:
         self.http = free_port()
         self.nats = free_port()
 
-    def put_into(self, text: str) -> str:
+    def replace_in(self, text: str) -> str:
         return re.sub(r"\b4222\b", str(self.nats), re.sub(r"\b8000\b", str(self.http), text))
 
 
-def written_story(blocks: Sequence[Block], folder: Path, ports: Ports) -> Path:
-    """Return one script of all blocks that run to their end, each as it stands, in one shell."""
+def write_script(blocks: Sequence[Block], folder: Path, ports: Ports) -> Path:
+    """Write one shell script with all `run` blocks, unchanged but for ports; return its path."""
     folder.mkdir()
-    # What a block leaves running ends with the story.
+    # Background jobs of the blocks end with the script.
     lines = ["set -euo pipefail", "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT"]
     for number, block in enumerate(blocks):
-        text = ports.put_into(block.text).replace(".nox/dev/bin/", "")
+        text = ports.replace_in(block.text).replace(".nox/dev/bin/", "")
         if block.kind == "file":
             (folder / block.name).write_text(text, encoding="utf-8")
         elif block.kind == "run" and block.language == "python":
@@ -54,41 +54,41 @@ def written_story(blocks: Sequence[Block], folder: Path, ports: Ports) -> Path:
             lines += [f"echo '=== block {number}'", f"python block-{number}.py"]
         elif block.kind == "run":
             lines += [f"echo '=== block {number}'", text]
-    script = folder / "story.sh"
+    script = folder / "script.sh"
     script.write_text("\n".join([*lines, "echo '=== end'"]), encoding="utf-8")
     return script
 
 
 def background_command(block: Block, ports: Ports) -> list[str]:
-    """Return the command that a reader leaves running in a terminal of its own."""
-    # A server takes its ports from flags alone; everything else is told by the environment.
+    """Return the command of a `background` block."""
+    # The server takes its ports only from options; other commands read the environment.
     flags = f" --port {ports.http} --nats-port {ports.nats}"
     text = block.text.strip()
     return ["/bin/bash", "-c", f"exec {text}{flags if text.startswith('pyoco-server') else ''}"]
 
 
-async def tell(document: str, folder: Path, ports: Ports) -> None:
-    """Run every marked block of a document, and see that each prints what it must."""
+async def check_examples(document: str, folder: Path, ports: Ports) -> None:
+    """Run every marked block of a document and check its output."""
     blocks = blocks_in(ROOT / document)
-    assert blocks, f"{document} has nothing to run"
-    script = written_story(blocks, folder, ports)
+    assert blocks, f"{document} has no blocks to run"
+    script = write_script(blocks, folder, ports)
     environment = {
         "PATH": f"{sysconfig.get_path('scripts')}:{clean_environment()['PATH']}",
         "PYOCO_SERVER": f"http://127.0.0.1:{ports.http}",
         "PYOCO_NATS_URL": f"nats://127.0.0.1:{ports.nats}",
-        # Not the reader's own.
+        # Not the configuration of the developer.
         "PYOCO_CONFIG": str(folder / "contexts.toml"),
     }
-    async with AsyncExitStack() as terminals:
+    async with AsyncExitStack() as background:
         for block in (each for each in blocks if each.kind == "background"):
             command = background_command(block, ports)
-            await terminals.enter_async_context(
+            await background.enter_async_context(
                 ManagedProcess(f"line-{block.line}", command, folder, environment)
             )
-        story = ManagedProcess("story", ["/bin/bash", script], folder, environment)
-        await terminals.enter_async_context(story)
-        assert await story.wait(STORY_TIMEOUT) == 0
-    printed = dict(re.findall(r"=== block (\d+)\n(.*?)(?==== )", story.log(), re.DOTALL))
+        shell = ManagedProcess("script", ["/bin/bash", script], folder, environment)
+        await background.enter_async_context(shell)
+        assert await shell.wait(SCRIPT_TIMEOUT) == 0
+    printed = dict(re.findall(r"=== block (\d+)\n(.*?)(?==== )", shell.log(), re.DOTALL))
     for number, block in enumerate(blocks):
         for expected in block.expected:
             assert expected in printed[str(number)], f"{document}:{block.line}"
@@ -106,24 +106,24 @@ async def dev_server(directory: Path, ports: Ports) -> AsyncGenerator[None]:
 
 
 @pytest.mark.timeout(150)
-@pytest.mark.parametrize("document", WITH_A_DEV_SERVER)
-async def test_the_examples_do_what_the_document_says(document: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("document", NEEDS_DEV_SERVER)
+async def test_the_examples_print_what_the_document_says(document: str, tmp_path: Path) -> None:
     ports = Ports()
     async with dev_server(tmp_path / "server", ports):
-        await tell(document, tmp_path / "reader", ports)
+        await check_examples(document, tmp_path / "reader", ports)
 
 
 @pytest.mark.timeout(150)
-async def test_the_quickstart_leads_from_nothing_to_a_flow_of_ones_own(tmp_path: Path) -> None:
-    await tell("docs/quickstart.md", tmp_path / "reader", Ports())
+async def test_the_examples_of_the_quickstart_work(tmp_path: Path) -> None:
+    await check_examples("docs/quickstart.md", tmp_path / "reader", Ports())
 
 
 @pytest.mark.timeout(150)
-async def test_the_page_on_security_leads_from_no_key_to_a_revoked_one(tmp_path: Path) -> None:
-    await tell("docs/security.md", tmp_path / "reader", Ports())
+async def test_the_examples_of_the_security_page_work(tmp_path: Path) -> None:
+    await check_examples("docs/security.md", tmp_path / "reader", Ports())
 
 
-async def test_the_page_of_the_http_api_lists_the_routes_there_are(stack: Stack) -> None:
+async def test_the_http_api_page_lists_all_routes(stack: Stack) -> None:
     description = (await stack.client.http.get("/openapi.json")).json()
     served = {
         f"{method.upper()} {path}"
@@ -143,7 +143,7 @@ def test_both_readmes_show_the_same_commands() -> None:
     assert english == japanese
 
 
-def test_the_page_of_benchmarks_asks_the_questions_there_are() -> None:
+def test_the_benchmarks_page_lists_all_benchmarks_with_their_questions() -> None:
     scripts = (ROOT / "benchmarks").glob("*.py")
     assert {
         row["benchmark"]: row["question"]
@@ -162,7 +162,7 @@ DOCUMENTS: Final = sorted(
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_links_within_the_repository_lead_somewhere(document: str) -> None:
+def test_links_within_the_repository_have_a_target(document: str) -> None:
     path = ROOT / document
     for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text(encoding="utf-8")):
         if re.match(r"[a-z]+:", target):

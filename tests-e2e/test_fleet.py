@@ -1,4 +1,4 @@
-"""Real workers, as an operator sees them: in lists, in queues, in metrics, beside their runs."""
+"""Workers appear in lists, queues, metrics and run views with their true state."""
 
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ async def state_of(stack: Stack, worker_id: str) -> str | None:
     return None if found is None else str(found["state"])
 
 
-async def of_its_worker(stack: Stack, run_id: str) -> tuple[Any, ...]:
+async def worker_of_run(stack: Stack, run_id: str) -> tuple[Any, ...]:
     run = (await stack.client.http.get(f"/runs/{run_id}")).json()
     return run["worker_id"], run["worker_alive"], run["worker_tags"]
 
@@ -37,7 +37,7 @@ async def queue(stack: Stack, tag: str) -> dict[str, Any]:
 
 
 async def metrics(stack: Stack) -> dict[str, dict[str, float]]:
-    """Return each family, by the values of its labels in the order of their names."""
+    """Return samples by metric name and by label values, sorted by label name."""
     page = (await stack.client.http.get("/metrics")).text
     found: dict[str, dict[str, float]] = {}
     for family in text_string_to_metric_families(page):
@@ -47,7 +47,7 @@ async def metrics(stack: Stack) -> dict[str, dict[str, float]]:
     return found
 
 
-async def test_a_worker_is_seen_from_its_start_to_its_graceful_end(
+async def test_the_state_of_a_worker_is_listed_from_start_to_graceful_stop(
     tmp_path: Path, flows: str
 ) -> None:
     async with Stack(tmp_path / "stack", env=QUICK) as stack:
@@ -59,7 +59,7 @@ async def test_a_worker_is_seen_from_its_start_to_its_graceful_end(
             assert (busy["current_run_id"], busy["current_run_ids"]) == (run_id, [run_id])
             assert (busy["concurrency"], busy["slots_in_use"]) == (2, 1)
             assert busy["uptime_sec"] > 0
-            await eventually(lambda: of_its_worker(stack, run_id), ("w1", True, ["cpu"]))
+            await eventually(lambda: worker_of_run(stack, run_id), ("w1", True, ["cpu"]))
             await stack.client.cancel(run_id)
             await eventually(lambda: state_of(stack, "w1"), "IDLE")
             worker.terminate()
@@ -71,26 +71,26 @@ async def test_a_worker_is_seen_from_its_start_to_its_graceful_end(
     assert gone["stop_reason"] == "graceful_shutdown"
 
 
-async def test_a_worker_that_is_killed_is_disconnected_and_its_run_says_so(
+async def test_a_killed_worker_is_disconnected_and_its_run_shows_it(
     tmp_path: Path, flows: str
 ) -> None:
-    # Nobody takes its run over meanwhile.
+    # There is no second worker that could take the run over.
     async with (
         Stack(tmp_path / "stack", env=QUICK) as stack,
         stack.worker(flows=flows, worker_id="w1") as doomed,
     ):
         run_id = await stack.client.submit("nap", params={"seconds": 60})
-        await eventually(lambda: of_its_worker(stack, run_id), ("w1", True, ["default"]))
+        await eventually(lambda: worker_of_run(stack, run_id), ("w1", True, ["default"]))
         doomed.kill()
         await eventually(lambda: state_of(stack, "w1"), "DISCONNECTED")
-        assert await of_its_worker(stack, run_id) == ("w1", False, ["default"])
+        assert await worker_of_run(stack, run_id) == ("w1", False, ["default"])
         assert await stack.client.status(run_id) == "RUNNING"
         warned = await eventually(lambda: queue(stack, "default"), lambda it: it["warnings"])
     assert warned["warnings"] == ["has work, has no worker"]
     assert (warned["in_flight"], warned["workers"]) == (1, 0)
 
 
-async def test_a_hidden_worker_stays_hidden_while_it_writes_and_over_its_restart(
+async def test_a_hidden_worker_stays_hidden_through_heartbeats_and_a_restart(
     tmp_path: Path, flows: str
 ) -> None:
     env = {**QUICK, "PYOCO_WORKER_HEARTBEAT_INTERVAL_SEC": "0.01"}
@@ -103,11 +103,11 @@ async def test_a_hidden_worker_stays_hidden_while_it_writes_and_over_its_restart
                 assert patched.status_code == 200
                 seen_at = (await workers(stack, include_hidden=True))["w1"]["last_seen_at"]
 
-                async def has_spoken(seen_at: float = seen_at) -> bool:
+                async def has_written(seen_at: float = seen_at) -> bool:
                     worker = (await workers(stack, include_hidden=True))["w1"]
                     return bool(worker["last_seen_at"] > seen_at)
 
-                await eventually(has_spoken, True)
+                await eventually(has_written, True)
                 assert (await workers(stack, include_hidden=True))["w1"]["hidden"] is hidden
         async with stack.worker(flows=flows, worker_id="w1"):
 
@@ -120,7 +120,7 @@ async def test_a_hidden_worker_stays_hidden_while_it_writes_and_over_its_restart
             assert await workers(stack) == {}
 
 
-async def test_work_that_nobody_takes_is_warned_of_until_a_worker_comes(
+async def test_a_queue_without_a_worker_has_a_warning_until_a_worker_starts(
     tmp_path: Path, flows: str
 ) -> None:
     async with Stack(tmp_path / "stack", env=QUICK) as stack:

@@ -1,4 +1,4 @@
-"""What a flow does to its process is its own affair: the worker and other runs go on."""
+"""A flow that crashes or misuses its process does not affect the worker or other runs."""
 
 from pathlib import Path
 
@@ -10,11 +10,11 @@ from pyoco_testkit.stack import Stack
 
 
 @pytest.mark.parametrize(
-    ("flow", "said"),
+    ("flow", "message"),
     [("leave", "exited with code 3"), ("crash", "SIGSEGV")],
 )
 async def test_a_flow_that_ends_its_process_fails_its_run_only(
-    stack: Stack, flows: str, flow: str, said: str
+    stack: Stack, flows: str, flow: str, message: str
 ) -> None:
     async with stack.worker(flows=flows, concurrency=2) as worker:
         long_run = await stack.client.submit("nap", params={"seconds": 2})
@@ -24,7 +24,7 @@ async def test_a_flow_that_ends_its_process_fails_its_run_only(
         beside = await stack.client.wait(long_run)
         assert worker.is_running
     assert (dead["status"], dead["err_id"]) == ("FAILED", "ERR-PYOCO-0113")
-    assert said in dead["error"]
+    assert message in dead["error"]
     assert dead["tasks"] == {flow: "FAILED"}
     assert (after["status"], beside["status"]) == ("COMPLETED", "COMPLETED")
     assert beside["attempt"] == 1
@@ -59,27 +59,27 @@ async def test_a_flow_works_in_its_own_directory_and_sees_no_secret(
             assert output["environment"]["SHARED"] == "fine"
             assert "hush-hush" not in str(output)
             seen.append(output)
-    # The second run finds nothing of what the first one left.
+    # The second run does not see the file of the first.
     assert [output["files"].count("note.txt") for output in seen] == [1, 1]
     assert all(Path(output["cwd"]).is_relative_to(tmp_path / "data") for output in seen)
 
 
 @pytest.mark.parametrize("killed", [False, True])
-async def test_children_and_what_they_started_end_with_the_worker(
+async def test_children_and_their_processes_end_with_the_worker(
     stack: Stack, flows: str, killed: bool
 ) -> None:
     async with stack.worker(flows=flows, arguments=["--drain-timeout-sec", "0"]) as worker:
         run_id = await stack.client.submit("grandchild", params={"seconds": 600})
 
-        def family() -> list[psutil.Process]:
+        def descendants() -> list[psutil.Process]:
             return worker.children()
 
         def sleepers() -> list[psutil.Process]:
-            return [each for each in family() if "time.sleep(600)" in " ".join(each.cmdline())]
+            return [each for each in descendants() if "time.sleep(600)" in " ".join(each.cmdline())]
 
         await eventually(lambda: stack.client.status(run_id), "RUNNING")
         await eventually(lambda: len(sleepers()), 1)
-        doomed = family()
+        doomed = descendants()
         if killed:
             worker.kill()
         else:

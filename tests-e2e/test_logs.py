@@ -1,4 +1,4 @@
-"""What runs print and return is there for whoever asks, while they run and afterwards."""
+"""The output and the result of a run can be read during the run and afterwards."""
 
 import json
 import time
@@ -22,12 +22,12 @@ QUICK = {
 
 @pytest.fixture
 def signal(tmp_path: Path) -> Path:
-    """Give a file that flows wait for."""
+    """Return the path of a file that flows wait for."""
     return tmp_path / "go-on"
 
 
-def let_go_on(signal: Path) -> None:
-    """Let the flows that wait for the file go on."""
+def create_signal(signal: Path) -> None:
+    """Create the file that flows wait for."""
     signal.touch()
 
 
@@ -38,7 +38,7 @@ async def printed(stack: Stack, run_id: str, **query: Any) -> list[str]:
 
 
 async def followed(stack: Stack, run_id: str) -> AsyncGenerator[tuple[str, dict[str, Any]]]:
-    """Yield the events of a run's log until the stream ends by itself."""
+    """Yield the events of a run's output stream until it ends."""
     kind = ""
     asked = stack.client.http.stream("GET", f"/runs/{run_id}/logs", params={"follow": "1"})
     async with asked as answer:
@@ -50,7 +50,7 @@ async def followed(stack: Stack, run_id: str) -> AsyncGenerator[tuple[str, dict[
                 yield kind, json.loads(value)
 
 
-async def test_what_a_run_prints_is_seen_before_it_is_over(
+async def test_output_is_readable_while_the_run_is_running(
     stack: Stack, flows: str, signal: Path
 ) -> None:
     async with stack.worker(flows=flows):
@@ -64,8 +64,8 @@ async def test_what_a_run_prints_is_seen_before_it_is_over(
                 if kind == "log":
                     seen += [(item["task"], item["text"]) for item in data["items"]]
                     if not ended_at:
-                        # The first line has come, and the run still waits.
-                        let_go_on(signal)
+                        # The first line has arrived while the run is still waiting.
+                        create_signal(signal)
                         ended_at = time.monotonic()
         assert kind == "end"
         assert time.monotonic() - ended_at < 5
@@ -75,15 +75,13 @@ async def test_what_a_run_prints_is_seen_before_it_is_over(
     assert (ended["status"], ended["result"]) == ("COMPLETED", {"greet": "Hello, world!"})
 
 
-async def test_a_second_attempt_has_a_log_of_its_own(
-    tmp_path: Path, flows: str, signal: Path
-) -> None:
+async def test_each_attempt_has_its_own_output(tmp_path: Path, flows: str, signal: Path) -> None:
     async with Stack(tmp_path / "stack", env=QUICK) as stack:
         async with stack.worker(flows=flows) as doomed:
             run_id = await stack.client.submit("talk", params={"until": str(signal)})
             await eventually(lambda: printed(stack, run_id), ["I am waiting"])
             doomed.kill()
-        let_go_on(signal)
+        create_signal(signal)
         async with stack.worker(flows=flows):
             ended = await stack.client.wait(run_id)
         assert (ended["status"], ended["attempt"]) == ("COMPLETED", 2)
@@ -93,7 +91,7 @@ async def test_a_second_attempt_has_a_log_of_its_own(
         assert await printed(stack, run_id, attempt="all") == ["I am waiting", *whole]
 
 
-async def test_a_result_is_found_without_knowing_the_tasks_and_is_never_large(
+async def test_the_result_is_part_of_the_run_and_is_truncated_when_large(
     stack: Stack, flows: str
 ) -> None:
     async with stack.worker(flows=flows):
@@ -111,7 +109,7 @@ async def test_a_result_is_found_without_knowing_the_tasks_and_is_never_large(
     assert [end["result_truncated"] for end in ends] == [False, True, True, False]
 
 
-async def test_a_flow_that_prints_without_end_is_cut_off_and_completes(
+async def test_output_above_the_limit_is_truncated_and_the_run_completes(
     stack: Stack, flows: str
 ) -> None:
     async with stack.worker(flows=flows, env={"PYOCO_RUN_LOG_MAX_BYTES": "20000"}):

@@ -1,4 +1,4 @@
-"""Beside workers of an earlier server, which write whole snapshots without looking."""
+"""Workers of an earlier release share the fleet; they write snapshots unconditionally."""
 
 import json
 import time
@@ -24,14 +24,14 @@ QUICK = {
 
 
 class EarlierWorker:
-    """Does what the published protocol asks for, and knows nothing of what came later."""
+    """A worker that implements only the published protocol, without later additions."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._js = client.jetstream()
 
     async def take(self, tag: str) -> tuple[dict[str, Any], Msg]:
-        """Return a job and the message it came in."""
+        """Pull a job; return it and its message."""
         pull = await self._js.pull_subscribe(
             f"pyoco.work.{tag}", durable=f"pyoco_workers_{tag}", stream="PYOCO_WORK"
         )
@@ -39,7 +39,7 @@ class EarlierWorker:
         return json.loads(message.data), message
 
     async def write(self, job: dict[str, Any], status: str) -> None:
-        """Overwrite the snapshot with the fields of the published protocol, whatever it says."""
+        """Overwrite the snapshot with only the fields of the published protocol."""
         now = time.time()
         bucket = await self._js.key_value("pyoco_runs")
         snapshot = {
@@ -65,21 +65,21 @@ async def earlier_worker(stack: Stack) -> AsyncGenerator[EarlierWorker]:
         await client.close()
 
 
-async def test_a_run_of_theirs_is_left_to_them_and_read_like_any_other(
+async def test_a_live_run_of_an_earlier_worker_is_not_taken_over(
     tmp_path: Path, flows: str
 ) -> None:
-    async with Stack(tmp_path / "stack", env=QUICK) as stack, earlier_worker(stack) as theirs:
+    async with Stack(tmp_path / "stack", env=QUICK) as stack, earlier_worker(stack) as earlier:
         await stack.add_consumer("default", max_deliver=20, ack_wait_sec=30)
         run_id = await stack.client.submit("greet")
-        job, message = await theirs.take("default")
+        job, message = await earlier.take("default")
         async with stack.worker(flows=flows):
-            # Longer than the silence that makes ours step in: it is not silent.
+            # Longer than the time after which our worker would take over a run without heartbeats.
             until = time.monotonic() + 4
             while time.monotonic() < until:
-                await theirs.write(job, "RUNNING")
+                await earlier.write(job, "RUNNING")
                 await anyio.sleep(0.1)
             assert (await stack.client.get(run_id))["worker_id"] == "earlier-worker"
-            await theirs.write(job, "COMPLETED")
+            await earlier.write(job, "COMPLETED")
             await message.ack()
             ours = await stack.client.wait(await stack.client.submit("greet"))
             ended = await stack.client.get(run_id)
@@ -87,31 +87,29 @@ async def test_a_run_of_theirs_is_left_to_them_and_read_like_any_other(
     assert (ours["status"], ours["worker_id"]) == ("COMPLETED", "worker-1")
 
 
-async def test_a_run_that_one_of_them_died_over_is_taken_up_by_ours(
-    tmp_path: Path, flows: str
-) -> None:
+async def test_a_run_of_a_lost_earlier_worker_is_taken_over(tmp_path: Path, flows: str) -> None:
     async with Stack(tmp_path / "stack", env=QUICK) as stack:
         await stack.add_consumer("default", max_deliver=20, ack_wait_sec=2)
         run_id = await stack.client.submit("greet")
-        async with earlier_worker(stack) as theirs:
-            job, _ = await theirs.take("default")
-            await theirs.write(job, "RUNNING")
+        async with earlier_worker(stack) as earlier:
+            job, _ = await earlier.take("default")
+            await earlier.write(job, "RUNNING")
         async with stack.worker(flows=flows):
             ended = await stack.client.wait(run_id)
-            await eventually(lambda: stack.messages("PYOCO_WORK"), 0, 15)
+            await eventually(lambda: stack.message_count("PYOCO_WORK"), 0, 15)
     assert (ended["status"], ended["worker_id"]) == ("COMPLETED", "worker-1")
 
 
-async def test_an_end_that_one_of_them_writes_over_a_cancel_stands_and_nothing_hangs(
+async def test_a_terminal_status_that_an_earlier_worker_writes_after_a_cancel_is_kept(
     tmp_path: Path, flows: str
 ) -> None:
-    async with Stack(tmp_path / "stack", env=QUICK) as stack, earlier_worker(stack) as theirs:
+    async with Stack(tmp_path / "stack", env=QUICK) as stack, earlier_worker(stack) as earlier:
         await stack.add_consumer("default", max_deliver=20, ack_wait_sec=30)
         run_id = await stack.client.submit("greet")
-        job, message = await theirs.take("default")
-        await theirs.write(job, "RUNNING")
+        job, message = await earlier.take("default")
+        await earlier.write(job, "RUNNING")
         assert (await stack.client.cancel(run_id))["status"] == "CANCELLING"
-        await theirs.write(job, "COMPLETED")
+        await earlier.write(job, "COMPLETED")
         await message.ack()
         async with stack.worker(flows=flows):
             ours = await stack.client.wait(await stack.client.submit("greet"))

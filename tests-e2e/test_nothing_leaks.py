@@ -1,4 +1,4 @@
-"""Secrets go in everywhere, through every route and failure, and come out nowhere."""
+"""No secret in a request appears in logs, errors, dead letters, metrics or streams."""
 
 import json
 import re
@@ -11,8 +11,8 @@ import nats
 import pytest
 from nats.js.errors import NotFoundError
 
+from pyoco_testkit.api_key_stack import ApiKeyStack
 from pyoco_testkit.eventually import eventually
-from pyoco_testkit.keyed_stack import KeyedStack
 from pyoco_testkit.nats_server import NatsServer
 
 PASSWORD: Final = "canary-of-the-broker-5d1f"
@@ -25,12 +25,12 @@ BROKER: Final = f"""
 authorization {{
   users: [
     {{user: pyoco, password: "{PASSWORD}"}}
-    {{user: anybody, password: "x"}}
+    {{user: anonymous, password: "x"}}
   ]
 }}
-no_auth_user: anybody
+no_auth_user: anonymous
 """
-# Where params rest and travel, by design.
+# Streams that contain params by design.
 HOLDS_PARAMS: Final = {"KV_pyoco_runs", "PYOCO_WORK", "OBJ_pyoco_workflows"}
 WORKFLOW: Final = f"""\
 flow:
@@ -41,19 +41,19 @@ tasks:
 """
 
 
-class LockedNats(NatsServer):
-    """A broker that the system has a password for."""
+class PasswordNats(NatsServer):
+    """A broker that requires a password."""
 
     @property
     def url(self) -> str:
-        """Where clients connect, with the password in it."""
+        """The URL for clients, including the password."""
         return f"nats://pyoco:{PASSWORD}@127.0.0.1:{self.port}"
 
 
 @pytest.mark.timeout(120)
-async def test_no_secret_comes_out_anywhere(flows: str) -> None:
-    stack = KeyedStack(env={"PYOCO_AUTH_PEPPER": PEPPER, "PYOCO_LOG_LEVEL": "DEBUG"})
-    stack.nats = LockedNats(stack.directory / "nats", config=BROKER)
+async def test_no_secret_appears_anywhere(flows: str) -> None:
+    stack = ApiKeyStack(env={"PYOCO_AUTH_PEPPER": PEPPER, "PYOCO_LOG_LEVEL": "DEBUG"})
+    stack.nats = PasswordNats(stack.directory / "nats", config=BROKER)
     answers: list[httpx.Response] = []
     async with stack:
         http = stack.client.http
@@ -70,15 +70,15 @@ async def test_no_secret_comes_out_anywhere(flows: str) -> None:
         async with stack.worker(flows=flows, concurrency=2) as worker:
             await run_everything(stack)
             paths = (await http.get("/openapi.json")).json()["paths"]
-            answers += [answer async for answer in asked_everything(http, paths, key)]
+            answers += [answer async for answer in bad_requests(http, paths, key)]
             await stack.nats.stop()
             answers += [await http.post("/runs", json=submission("greet"))]
-            answers += [answer async for answer in asked_everything(http, paths, key)]
+            answers += [answer async for answer in bad_requests(http, paths, key)]
             await stack.nats.restart()
-            await eventually(lambda: takes_runs(http), True, timeout=20)
+            await eventually(lambda: accepts_runs(http), True, timeout=20)
             pages = [(await http.get(path)).text for path in ("/metrics", "/health?verbose=1")]
-            letters = json.dumps(await stack.letters())
-            streams = [item async for item in everything_stored(stack.nats.url)]
+            letters = json.dumps(await stack.dead_letters())
+            streams = [item async for item in stored_messages(stack.nats.url)]
         log, worker_log = stack.gateway.log(), worker.log()
 
     statuses = {answer.status_code for answer in answers}
@@ -92,19 +92,19 @@ async def test_no_secret_comes_out_anywhere(flows: str) -> None:
         "metrics and health": "\n".join(pages),
     }
     leaks = [
-        (what, where)
-        for where, text in shown.items()
-        for what, secret in secrets.items()
+        (name, place)
+        for place, text in shown.items()
+        for name, secret in secrets.items()
         if secret in text
     ]
     leaks += [
-        (what, stream)
+        (name, stream)
         for stream, text in streams
-        for what, secret in secrets.items()
-        if secret in text and not (what == "params" and stream in HOLDS_PARAMS)
+        for name, secret in secrets.items()
+        if secret in text and not (name == "params" and stream in HOLDS_PARAMS)
     ]
     assert leaks == []
-    # So that all of this was really looked at.
+    # The checks above really covered all of this.
     assert {"KV_pyoco_runs", "KV_pyoco_auth", "KV_pyoco_workers", "PYOCO_DLQ"} <= {
         stream for stream, _ in streams
     }
@@ -122,8 +122,8 @@ def submission(flow_name: str) -> dict[str, Any]:
     return {"flow_name": flow_name, "params": {"secret": PARAM, "deep": [{"a": PARAM}]}}
 
 
-async def run_everything(stack: KeyedStack) -> None:
-    """Have runs end in every way: well, failed, crashed, unknown, cancelled, not even a job."""
+async def run_everything(stack: ApiKeyStack) -> None:
+    """Produce runs that complete, fail, crash or are cancelled, unknown flows and invalid jobs."""
     client = stack.client
     ended = [
         (await client.http.post("/runs", json=submission(flow))).json()["run_id"]
@@ -131,19 +131,19 @@ async def run_everything(stack: KeyedStack) -> None:
     ]
     form = {"workflow": WORKFLOW.encode(), "flow_name": b"made-up"}
     ended.append((await client.http.post("/runs/yaml", files=form)).json()["run_id"])
-    waits = (await client.http.post("/runs", json={**submission("nap"), "tag": "nobody"})).json()
+    waits = (await client.http.post("/runs", json={**submission("nap"), "tag": "unserved"})).json()
     await client.cancel(waits["run_id"])
     for run_id in ended:
         await client.wait(run_id)
-    await stack.queue("default", json.dumps({"params": {"secret": PARAM}}).encode())
-    await stack.queue("default", f'{{"run_id": "{uuid.uuid4()}", "params": "{PARAM}'.encode())
-    await eventually(lambda: stack.messages("PYOCO_DLQ"), lambda count: count >= 4)
+    await stack.publish_job("default", json.dumps({"params": {"secret": PARAM}}).encode())
+    await stack.publish_job("default", f'{{"run_id": "{uuid.uuid4()}", "params": "{PARAM}'.encode())
+    await eventually(lambda: stack.message_count("PYOCO_DLQ"), lambda count: count >= 4)
 
 
-async def asked_everything(
+async def bad_requests(
     http: httpx.AsyncClient, paths: Mapping[str, Any], key: str
 ) -> AsyncIterator[httpx.Response]:
-    """Yield the answers of every route to requests that are wrong in some way."""
+    """Yield the answers of every route to invalid requests."""
     wrong_key = f"{key[:-43]}{WRONG_SECRET}"
     credentials: list[dict[str, str]] = [
         {},
@@ -156,7 +156,7 @@ async def asked_everything(
         at = re.sub(r"\{\w+\}", "00000000-0000-4000-8000-000000000000", path)
         for method in [*operations, "put"]:
             for headers in credentials:
-                # Streams would go on.
+                # The timeout keeps streams short.
                 query = {"secret": QUERY, "timeout_sec": "0", "follow": QUERY, "limit": QUERY}
                 yield await http.request(method.upper(), at, params=query, headers=headers)
             for content_type, body in bodies():
@@ -170,12 +170,12 @@ async def asked_everything(
 
 
 def bodies() -> Iterator[tuple[str | None, bytes]]:
-    """Yield bodies that no route takes, each with a secret in it."""
+    """Yield invalid bodies, each with a secret in it."""
     yield None, PARAM.encode()
     yield "text/plain", PARAM.encode()
     for body in (
         {"params": PARAM},
-        # Names of fields are told, so that a typo can be found; values never are.
+        # Errors name unknown fields, but never contain values.
         {"parms": PARAM},
         {"flow_name": "f", "params": {"a": PARAM}, "tag": "a.b"},
         {"flow_name": [PARAM], "reason": [PARAM], "hidden": PARAM},
@@ -187,12 +187,12 @@ def bodies() -> Iterator[tuple[str | None, bytes]]:
     yield "multipart/form-data; boundary=x", f"--x\r\n\r\n{PARAM}\r\n--x--".encode()
 
 
-async def takes_runs(http: httpx.AsyncClient) -> bool:
+async def accepts_runs(http: httpx.AsyncClient) -> bool:
     return (await http.post("/runs", json=submission("greet"))).status_code == httpx.codes.OK
 
 
-async def everything_stored(url: str) -> AsyncIterator[tuple[str, str]]:
-    """Yield what stands in the broker: the name of its stream, its subject, headers and data."""
+async def stored_messages(url: str) -> AsyncIterator[tuple[str, str]]:
+    """Yield each message in the broker: stream name, then subject, headers and data."""
     client = await nats.connect(url)
     try:
         js = client.jetstream()

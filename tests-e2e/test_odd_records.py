@@ -1,4 +1,4 @@
-"""Second jobs for the owner itself, destroyed records, small buckets: one run's trouble only."""
+"""Duplicate jobs, destroyed records and small buckets affect only the run in question."""
 
 import json
 from pathlib import Path
@@ -22,10 +22,10 @@ def executions(ledger: Path) -> list[str]:
     return ledger.read_text(encoding="utf-8").splitlines() if ledger.exists() else []
 
 
-async def test_an_owner_that_is_handed_a_second_job_of_its_run_goes_on_with_the_first(
+async def test_a_worker_that_gets_a_second_job_of_its_own_run_continues_the_first(
     tmp_path: Path, flows: str
 ) -> None:
-    # One heartbeat in ten seconds: the record stands still while the second job comes.
+    # With a heartbeat every ten seconds the record does not change before the second job.
     env = {**QUICK, "PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "10"}
     ledger = tmp_path / "ledger.txt"
     async with (
@@ -41,15 +41,15 @@ async def test_an_owner_that_is_handed_a_second_job_of_its_run_goes_on_with_the_
         run = await stack.client.get(run_id)
         names = ("run_id", "flow_name", "tag", "params", "submitted_at")
         job = {name: run[name] for name in names} | {"still_at_revision": entry.revision}
-        await stack.queue("default", json.dumps(job).encode())
+        await stack.publish_job("default", json.dumps(job).encode())
         ended = await stack.client.wait(run_id)
-        await eventually(lambda: stack.messages("PYOCO_WORK"), 0, 15)
+        await eventually(lambda: stack.message_count("PYOCO_WORK"), 0, 15)
         assert worker.is_running
     assert (ended["status"], ended["attempt"]) == ("COMPLETED", 1)
     assert len(executions(ledger)) == 1
 
 
-async def test_a_destroyed_record_costs_its_own_run_only(tmp_path: Path, flows: str) -> None:
+async def test_a_destroyed_record_affects_only_its_own_run(tmp_path: Path, flows: str) -> None:
     async with (
         Stack(tmp_path / "stack", env=QUICK) as stack,
         stack.worker(flows=flows, concurrency=2) as worker,
@@ -70,7 +70,7 @@ async def test_a_destroyed_record_costs_its_own_run_only(tmp_path: Path, flows: 
 
 
 @pytest.mark.parametrize(("size", "status"), [(50_000, "COMPLETED"), (1_000, "COMPLETED")])
-async def test_an_end_that_the_bucket_finds_too_large_is_made_smaller(
+async def test_a_terminal_record_above_the_limit_of_the_bucket_is_truncated(
     tmp_path: Path, flows: str, size: int, status: str
 ) -> None:
     async with Stack(tmp_path / "stack", env=QUICK) as stack:
@@ -85,7 +85,9 @@ async def test_an_end_that_the_bucket_finds_too_large_is_made_smaller(
     assert ended["task_records_truncated"] is (size > 20_000)
 
 
-async def test_a_data_directory_that_cannot_be_used_is_named(tmp_path: Path, flows: str) -> None:
+async def test_the_error_for_an_unusable_data_directory_names_the_option(
+    tmp_path: Path, flows: str
+) -> None:
     taken = tmp_path / "taken"
     taken.write_text("a file", encoding="utf-8")
     command: list[str | Path] = [

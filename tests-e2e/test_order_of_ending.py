@@ -1,4 +1,4 @@
-"""The end of a run, step by step: what is stored before what, seen with the worker frozen."""
+"""A worker ends a run in a fixed order of steps, checked by freezing it after each step."""
 
 import psutil
 import pytest
@@ -18,7 +18,7 @@ from pyoco_testkit.stack import Stack
         (Failpoint.JOB_ACKED, "fail", "FAILED", 1, 0),
     ],
 )
-async def test_a_job_leaves_the_queue_after_all_that_follows_from_it_is_stored(
+async def test_a_job_is_acknowledged_after_the_record_and_the_dead_letter_are_stored(
     stack: Stack,
     flows: str,
     *,
@@ -28,16 +28,16 @@ async def test_a_job_leaves_the_queue_after_all_that_follows_from_it_is_stored(
     letters: int,
     jobs: int,
 ) -> None:
-    """Whoever acks first loses the run in a crash; whoever writes the letter last, the letter."""
+    """With another order, a crash between two steps would lose the run or the dead letter."""
     async with stack.worker(flows=flows, env={"PYOCO_FAILPOINT": f"{place}:stop"}) as worker:
         run_id = await stack.client.submit(flow)
         await eventually(lambda: psutil.Process(worker.pid).status(), psutil.STATUS_STOPPED)
         assert await stack.client.status(run_id) == status
-        assert await stack.messages("PYOCO_DLQ") == letters
-        assert await stack.messages("PYOCO_WORK") == jobs
+        assert await stack.message_count("PYOCO_DLQ") == letters
+        assert await stack.message_count("PYOCO_WORK") == jobs
         worker.resume()
         ended = await stack.client.wait(run_id)
-        await eventually(lambda: stack.messages("PYOCO_WORK"), 0)
+        await eventually(lambda: stack.message_count("PYOCO_WORK"), 0)
         assert await stack.client.get(run_id) == ended
     assert ended["status"] == ("FAILED" if flow == "fail" else "COMPLETED")
-    assert await stack.messages("PYOCO_DLQ") == (1 if flow == "fail" else 0)
+    assert await stack.message_count("PYOCO_DLQ") == (1 if flow == "fail" else 0)

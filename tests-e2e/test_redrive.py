@@ -1,4 +1,4 @@
-"""What failed is done again once its cause is mended, and only once."""
+"""A dead letter can be redriven after its cause was fixed, and runs only once."""
 
 from pathlib import Path
 from typing import Any
@@ -12,23 +12,23 @@ from pyoco_testkit.eventually import eventually
 from pyoco_testkit.stack import Stack
 
 
-class Shop:
-    """Flows that need a file to be there, and a ledger of their tries."""
+class FragileRuns:
+    """Submits runs that fail until a file exists; a ledger file lists the executed runs."""
 
     def __init__(self, folder: Path) -> None:
         self._needs = folder / "needs.txt"
         self._ledger = folder / "ledger.txt"
 
-    def mend(self) -> None:
+    def fix(self) -> None:
         self._needs.write_text("stock", encoding="utf-8")
 
     @property
-    def tries(self) -> list[str]:
+    def executed(self) -> list[str]:
         lines = self._ledger.read_text(encoding="utf-8").splitlines()
         return [line.split()[0] for line in lines]
 
     async def fail(self, stack: Stack) -> str:
-        """Have a run fail and return its id."""
+        """Submit a run, wait until it has failed, and return its id."""
         params = {"needs": str(self._needs), "ledger": str(self._ledger)}
         run_id = await stack.client.submit("fragile", params=params)
         assert (await stack.client.wait(run_id))["status"] == "FAILED"
@@ -36,9 +36,9 @@ class Shop:
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Shop:
-    """Give a shop whose stock is missing."""
-    return Shop(tmp_path)
+def fragile(tmp_path: Path) -> FragileRuns:
+    """Return runs whose file does not exist yet."""
+    return FragileRuns(tmp_path)
 
 
 async def letters(stack: Stack) -> list[dict[str, Any]]:
@@ -47,42 +47,44 @@ async def letters(stack: Stack) -> list[dict[str, Any]]:
     return items
 
 
-async def the_letter(stack: Stack, run_id: str) -> int:
-    """Return the sequence of the one letter of a run, once it is there."""
-    (letter,) = await eventually(lambda: letters(stack), lambda them: len(them) == 1)
+async def only_letter_seq(stack: Stack, run_id: str) -> int:
+    """Wait for the only dead letter and return its sequence."""
+    (letter,) = await eventually(lambda: letters(stack), lambda found: len(found) == 1)
     assert (letter["run_id"], letter["reason"]) == (run_id, "execution_error")
     return int(letter["seq"])
 
 
-async def test_a_failed_run_is_redriven_when_its_cause_is_mended(
-    stack: Stack, flows: str, shop: Shop
+async def test_a_redriven_run_completes_after_its_cause_was_fixed(
+    stack: Stack, flows: str, fragile: FragileRuns
 ) -> None:
     async with stack.worker(flows=flows):
-        failed = await shop.fail(stack)
-        seq = await the_letter(stack, failed)
+        failed = await fragile.fail(stack)
+        seq = await only_letter_seq(stack, failed)
         dry = await stack.client.http.post("/dlq/redrive", json={"all": True, "dry_run": True})
         assert [each["seq"] for each in dry.json()["redriven"]] == [seq]
-        assert await stack.messages("PYOCO_WORK") == 0
-        shop.mend()
+        assert await stack.message_count("PYOCO_WORK") == 0
+        fragile.fix()
         answer = await stack.client.http.post(f"/dlq/{seq}/redrive")
         assert answer.json() == dry.json()["redriven"][0]
         ended = await stack.client.wait(answer.json()["new_run_id"])
         assert await letters(stack) == []
     assert (ended["status"], ended["redriven_from"]) == ("COMPLETED", failed)
     assert (await stack.client.get(failed))["status"] == "FAILED"
-    assert shop.tries == [failed, ended["run_id"]]
+    assert fragile.executed == [failed, ended["run_id"]]
 
 
-async def test_redriving_ten_times_at_once_is_one_run(stack: Stack, flows: str, shop: Shop) -> None:
+async def test_ten_concurrent_redrives_make_one_run(
+    stack: Stack, flows: str, fragile: FragileRuns
+) -> None:
     answers: list[httpx.Response] = []
 
     async def redrive(seq: int) -> None:
         answers.append(await stack.client.http.post(f"/dlq/{seq}/redrive"))
 
     async with stack.worker(flows=flows):
-        failed = await shop.fail(stack)
-        seq = await the_letter(stack, failed)
-        shop.mend()
+        failed = await fragile.fail(stack)
+        seq = await only_letter_seq(stack, failed)
+        fragile.fix()
         async with anyio.create_task_group() as tasks:
             for _ in range(10):
                 tasks.start_soon(redrive, seq)
@@ -90,18 +92,18 @@ async def test_redriving_ten_times_at_once_is_one_run(stack: Stack, flows: str, 
         assert {answer.status_code for answer in answers} <= {200, 404}
         assert len(set(done)) == 1
         assert (await stack.client.wait(done[0]))["status"] == "COMPLETED"
-        await eventually(lambda: stack.messages("PYOCO_WORK"), 0)
-    assert shop.tries == [failed, done[0]]
+        await eventually(lambda: stack.message_count("PYOCO_WORK"), 0)
+    assert fragile.executed == [failed, done[0]]
 
 
 @pytest.mark.parametrize("place", [Failpoint.SUBMIT_CREATED, Failpoint.LETTER_REDRIVEN])
-async def test_a_gateway_killed_over_a_redrive_is_asked_again(
-    stack: Stack, flows: str, shop: Shop, place: Failpoint
+async def test_a_redrive_can_be_repeated_after_its_gateway_was_killed(
+    stack: Stack, flows: str, fragile: FragileRuns, place: Failpoint
 ) -> None:
     async with stack.worker(flows=flows):
-        failed = await shop.fail(stack)
-        seq = await the_letter(stack, failed)
-        shop.mend()
+        failed = await fragile.fail(stack)
+        seq = await only_letter_seq(stack, failed)
+        fragile.fix()
         stack.gateway.kill()
         await stack.gateway.wait()
         stack.gateway.set_env({"PYOCO_FAILPOINT": f"{place}:kill"})
@@ -114,13 +116,13 @@ async def test_a_gateway_killed_over_a_redrive_is_asked_again(
         answer = await stack.client.http.post(f"/dlq/{seq}/redrive")
         assert (answer.status_code, answer.headers["Idempotency-Replayed"]) == (200, "true")
         ended = await stack.client.wait(answer.json()["new_run_id"])
-        await eventually(lambda: stack.messages("PYOCO_WORK"), 0)
+        await eventually(lambda: stack.message_count("PYOCO_WORK"), 0)
         assert await letters(stack) == []
     assert (ended["status"], ended["redriven_from"]) == ("COMPLETED", failed)
-    assert shop.tries == [failed, ended["run_id"]]
+    assert fragile.executed == [failed, ended["run_id"]]
 
 
-async def test_a_run_of_a_worker_is_kept_for_as_long_as_is_said(tmp_path: Path, flows: str) -> None:
+async def test_an_ended_run_expires_after_its_retention(tmp_path: Path, flows: str) -> None:
     env = {"PYOCO_RUN_RETENTION_SEC": "2"}
     async with Stack(tmp_path / "stack", env=env) as stack, stack.worker(flows=flows):
         waiting = await stack.client.submit("noop", tag="later")

@@ -1,4 +1,4 @@
-"""A run from its submission to its end."""
+"""Runs are submitted, executed and read."""
 
 import uuid
 from pathlib import Path
@@ -24,7 +24,7 @@ async def test_a_submitted_run_completes_with_task_states_and_outputs(
     assert ended["start_time"] <= ended["end_time"]
 
 
-async def test_names_and_values_in_japanese_survive_the_whole_way(stack: Stack, flows: str) -> None:
+async def test_japanese_names_and_values_are_unchanged(stack: Stack, flows: str) -> None:
     async with stack.worker(flows=flows):
         run_id = await stack.client.submit("日本語のフロー", params={"name": "世界"})
         ended = await stack.client.wait(run_id, include=["records"])
@@ -32,7 +32,7 @@ async def test_names_and_values_in_japanese_survive_the_whole_way(stack: Stack, 
     assert ended["task_records"]["greet"]["output"] == "Hello, 世界!"
 
 
-async def test_a_flow_that_raises_fails_with_its_cause(stack: Stack, flows: str) -> None:
+async def test_a_flow_that_raises_fails_with_its_error(stack: Stack, flows: str) -> None:
     async with stack.worker(flows=flows):
         ended = await stack.client.wait(await stack.client.submit("fail"), include=["records"])
     assert (ended["status"], ended["err_id"]) == ("FAILED", "ERR-PYOCO-0007")
@@ -41,7 +41,7 @@ async def test_a_flow_that_raises_fails_with_its_cause(stack: Stack, flows: str)
     assert "the shop is closed" in ended["task_records"]["fail"]["traceback"]
 
 
-async def test_an_unknown_flow_fails_and_says_so(stack: Stack, flows: str) -> None:
+async def test_a_run_of_an_unknown_flow_fails_with_its_name(stack: Stack, flows: str) -> None:
     async with stack.worker(flows=flows):
         ended = await stack.client.wait(await stack.client.submit("no-such-flow"))
     assert (ended["status"], ended["err_id"]) == ("FAILED", "ERR-PYOCO-0006")
@@ -68,7 +68,7 @@ async def test_a_run_waits_for_a_worker_with_its_tag(stack: Stack, flows: str) -
         ({"flow_name": "greet", "parms": {}}, "parms"),
     ],
 )
-async def test_a_bad_submission_is_refused_by_name(
+async def test_an_invalid_submission_is_refused_with_the_name_of_the_field(
     stack: Stack, body: dict[str, object], where: str
 ) -> None:
     answer = await stack.client.http.post("/runs", json=body)
@@ -94,8 +94,8 @@ async def test_fifty_runs_leave_no_process_and_no_file(
         assert {run["status"] for run in ended} == {"COMPLETED"}
         assert {run["attempt"] for run in ended} == {1}
         children = worker.children()
-        flows_run_in = [each for each in children if "pyoco_worker.child" in each.cmdline()]
-        assert len(flows_run_in) == 2
+        flow_processes = [each for each in children if "pyoco_worker.child" in each.cmdline()]
+        assert len(flow_processes) == 2
         worker.terminate()
         assert await worker.wait() == 0
     await eventually(lambda: [child for child in children if child.is_running()], [])

@@ -1,4 +1,4 @@
-"""A thousand clients watch two hundred runs, and some of them do not read."""
+"""A thousand clients watch two hundred runs, and a hundred of them never read."""
 
 import asyncio
 import re
@@ -26,20 +26,20 @@ SNAPSHOT = re.compile(rb'event: snapshot\nid: (\d+)\ndata: {"run_id":"([^"]+)"')
 
 
 class Watcher(asyncio.Protocol):
-    """Notes the revisions it is told of, and whether it was told the end."""
+    """Records the revisions it receives, and whether the last one is terminal."""
 
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
         self.revisions: list[int] = []
         self.saw_end = False
-        self.is_over = False
+        self.has_ended = False
         self._tail = b""
 
     def connection_made(self, transport: Any) -> None:
         transport.write(request(self.run_id))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.is_over = exc is None and self._tail.endswith(b"\r\n0\r\n\r\n")
+        self.has_ended = exc is None and self._tail.endswith(b"\r\n0\r\n\r\n")
 
     def data_received(self, data: bytes) -> None:
         *events, self._tail = (self._tail + data).split(b"\n\n")
@@ -55,16 +55,16 @@ def request(run_id: str) -> bytes:
     return head.encode()
 
 
-async def test_a_thousand_watchers_see_the_ends_of_their_runs_though_a_hundred_never_read(
+async def test_watchers_see_the_ends_of_their_runs_although_others_never_read(
     tmp_path: Path,
 ) -> None:
-    """Snapshots of 64 KiB, so that those who do not read fill their buffers at once."""
+    """Uses snapshots of 64 KiB, which fill the buffers of stalled readers at once."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, 4096), most))
     env = {"PYOCO_SSE_MAX_STREAMS_PER_PEER": "1000"}
     async with Stack(tmp_path / "stack", env=env) as stack, AsyncExitStack() as held:
         gateway = psutil.Process(stack.gateway.pid)
-        run_ids = [await stack.client.submit("hello", "nobody", LARGE) for _ in range(RUNS)]
+        run_ids = [await stack.client.submit("hello", "unserved", LARGE) for _ in range(RUNS)]
         before = gateway.num_fds()
         for number in range(STALLED):
             held.enter_context(stalled_reader(stack, run_ids[number]))
@@ -85,11 +85,11 @@ async def test_a_thousand_watchers_see_the_ends_of_their_runs_though_a_hundred_n
         for step, status in enumerate(["RUNNING"] * 4 + ["COMPLETED"]):
             for run_id in run_ids:
                 await write(client, run_id, status, step)
-                # As many as a busy fleet writes; without a pause this one would only measure us.
+                # The write rate of a busy fleet; without a pause the test would be the bottleneck.
                 await anyio.sleep(0.002)
         await client.close()
-        await eventually(lambda: all(each.is_over for each in watchers), True)
-        # Those who never read are dropped after ten seconds, though they still hold their ends.
+        await eventually(lambda: all(each.has_ended for each in watchers), True)
+        # The gateway closes the connections of stalled readers after ten seconds.
         await eventually(gateway.num_fds, before, timeout=20.0)
 
     for watcher in watchers:

@@ -1,4 +1,4 @@
-"""Workflow files from the gate to the end: what they may do, and what they may not."""
+"""Workflow files are executed, limited to allowed callables, and stored."""
 
 import json
 import shutil
@@ -48,7 +48,7 @@ async def submit(stack: Stack, text: str, flow_name: str = "from-a-file") -> str
 
 @pytest.fixture
 def modules(tmp_path: Path) -> dict[str, str]:
-    """Give the environment of a worker that can import the functions of these tests."""
+    """Return the environment of a worker that can import `yaml_tasks`."""
     directory = tmp_path / "modules"
     directory.mkdir()
     shutil.copy(TASKS, directory)
@@ -57,7 +57,7 @@ def modules(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 async def system(stack: Stack, modules: dict[str, str]) -> AsyncGenerator[Stack]:
-    """Give a system whose worker has no flows of its own."""
+    """Start a stack whose worker has no flow resolver."""
     async with stack.worker(env=modules):
         yield stack
 
@@ -73,15 +73,15 @@ async def test_a_workflow_file_runs_on_a_worker_that_has_no_flows(system: Stack)
     assert "workflow_yaml" not in ended
 
 
-async def test_the_same_file_is_stored_once_however_often_it_is_submitted(system: Stack) -> None:
+async def test_a_file_submitted_several_times_is_stored_once(system: Stack) -> None:
     runs = [await submit(system, GREETING) for _ in range(3)]
     ended = [await system.client.wait(run_id) for run_id in runs]
     assert {run["workflow_yaml_sha256"] for run in ended} == {ended[0]["workflow_yaml_sha256"]}
-    # Its bytes, and what is said of them.
-    assert await system.messages("OBJ_pyoco_workflows") == 2
+    # One message for the bytes and one for the metadata.
+    assert await system.message_count("OBJ_pyoco_workflows") == 2
 
 
-async def test_what_a_workflow_file_may_not_call_is_never_called(
+async def test_callables_that_are_not_allowed_are_never_called(
     system: Stack, tmp_path: Path
 ) -> None:
     canary = tmp_path / "canary"
@@ -99,11 +99,11 @@ async def test_what_a_workflow_file_may_not_call_is_never_called(
         assert (ended["status"], ended["err_id"]) == ("FAILED", "ERR-PYOCO-0119"), text
         assert "PYOCO_CALLABLE_ALLOW=" in ended["error"]
     assert not canary.exists()
-    letters = await system.letters()
+    letters = await system.dead_letters()
     assert {letter["reason"] for letter in letters} == {"execution_error"}
 
 
-async def test_a_list_of_modules_is_the_whole_of_what_may_be_called(
+async def test_an_allow_list_permits_only_its_modules(
     stack: Stack, modules: dict[str, str]
 ) -> None:
     env = {**modules, "PYOCO_CALLABLE_ALLOW": "string,base64"}
@@ -116,20 +116,20 @@ async def test_a_list_of_modules_is_the_whole_of_what_may_be_called(
     assert "PYOCO_CALLABLE_ALLOW=string,base64,yaml_tasks" in refused["error"]
 
 
-async def test_what_cannot_be_found_and_what_raises_fails_with_clear_words(system: Stack) -> None:
-    told = {
+async def test_missing_callables_and_exceptions_fail_with_a_clear_error(system: Stack) -> None:
+    errors = {
         calling("no_such_module:function"): "the module no_such_module cannot be imported",
         calling("yaml_tasks:no_such_function"): "has no no_such_function",
         calling("yaml_tasks:TASKS"): "has no TASKS",
         calling("yaml_tasks:fail", message="out of paper"): "ValueError: out of paper",
     }
-    for text, words in told.items():
+    for text, words in errors.items():
         ended = await system.client.wait(await submit(system, text))
         assert (ended["status"], ended["err_id"]) == ("FAILED", "ERR-PYOCO-0007")
         assert words in ended["error"]
 
 
-async def test_a_module_that_is_slow_to_load_does_not_silence_its_worker(
+async def test_a_slow_import_does_not_stop_the_heartbeats(
     stack: Stack, modules: dict[str, str]
 ) -> None:
     slow = Path(modules["PYTHONPATH"]) / "slow_to_load.py"
@@ -152,7 +152,7 @@ async def test_a_forged_job_fails_its_run_and_not_its_worker(system: Stack) -> N
     answer = await system.client.http.post(
         "/runs/yaml",
         files={"workflow": GREETING},
-        data={"flow_name": "forged", "tag": "nobody-serves-this"},
+        data={"flow_name": "forged", "tag": "unserved"},
     )
     run = await system.client.get(answer.json()["run_id"])
     forged = {
@@ -161,7 +161,7 @@ async def test_a_forged_job_fails_its_run_and_not_its_worker(system: Stack) -> N
         "workflow_yaml": "flow: {graph: 'until(cond=\"9**9**9 > $ctx.n\"){a}'}\n"
         "tasks: {a: {callable: 'yaml_tasks:greet', retries: 3}}",
     }
-    await system.queue("default", json.dumps(forged).encode())
+    await system.publish_job("default", json.dumps(forged).encode())
     ended = await system.client.wait(run["run_id"])
     assert (ended["status"], ended["err_id"]) == ("FAILED", "ERR-PYOCO-0012")
     assert "tasks.a.retries (line 2)" in ended["error"]
@@ -170,11 +170,13 @@ async def test_a_forged_job_fails_its_run_and_not_its_worker(system: Stack) -> N
     assert again["status"] == "COMPLETED"
 
 
-async def test_a_text_that_is_not_the_one_accepted_is_a_dead_letter(system: Stack) -> None:
+async def test_a_job_whose_text_does_not_match_its_hash_becomes_a_dead_letter(
+    system: Stack,
+) -> None:
     answer = await system.client.http.post(
         "/runs/yaml",
         files={"workflow": GREETING},
-        data={"flow_name": "swapped", "tag": "nobody-serves-this"},
+        data={"flow_name": "swapped", "tag": "unserved"},
     )
     run = await system.client.get(answer.json()["run_id"])
     swapped = {
@@ -183,31 +185,31 @@ async def test_a_text_that_is_not_the_one_accepted_is_a_dead_letter(system: Stac
         "workflow_yaml": calling("yaml_tasks:greet", name="you"),
         "workflow_yaml_sha256": run["workflow_yaml_sha256"],
     }
-    await system.queue("default", json.dumps(swapped).encode())
+    await system.publish_job("default", json.dumps(swapped).encode())
     ended = await system.client.wait(run["run_id"])
     assert (ended["status"], ended["err_id"]) == ("FAILED", "ERR-PYOCO-0012")
-    assert [letter["reason"] for letter in await system.letters()] == ["invalid_job"]
+    assert [letter["reason"] for letter in await system.dead_letters()] == ["invalid_job"]
 
 
-async def test_a_job_of_an_earlier_server_brings_its_text_and_its_defaults(system: Stack) -> None:
-    run_id = await system.client.submit("old", tag="nobody-serves-this")
+async def test_a_job_of_an_earlier_server_runs_with_its_text_and_defaults(system: Stack) -> None:
+    run_id = await system.client.submit("old", tag="unserved")
     run = await system.client.get(run_id)
     job = {
         **{name: run[name] for name in ("run_id", "flow_name", "tags", "submitted_at")},
         "tag": "default",
         "workflow_yaml": GREETING,
     }
-    await system.queue("default", json.dumps(job).encode())
+    await system.publish_job("default", json.dumps(job).encode())
     ended = await system.client.wait(run_id, include=["records"])
     assert ended["task_records"]["shout"]["output"] == "HELLO, WORLD!"
 
 
-async def test_a_run_of_a_file_outlives_the_worker_that_was_killed_over_it(
+async def test_a_run_of_a_file_is_completed_by_another_worker_after_a_kill(
     tmp_path: Path, modules: dict[str, str]
 ) -> None:
     env = {
         "PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "0.2",
-        # The queue itself would take ten minutes to give the job out again.
+        # The broker would redeliver the job only after ten minutes.
         "PYOCO_CONSUMER_ACK_WAIT_SEC": "600",
         "PYOCO_ACK_PROGRESS_INTERVAL_SEC": "100",
     }
@@ -225,9 +227,9 @@ async def test_a_run_of_a_file_outlives_the_worker_that_was_killed_over_it(
         run_id = await submit(stack, text)
         await eventually(ledger.exists, True)
         doomed.kill()
-        async with stack.worker(env=modules, worker_id="heir"):
+        async with stack.worker(env=modules, worker_id="second"):
             ended = await stack.client.wait(run_id, include=["records"])
-    assert (ended["status"], ended["attempt"], ended["worker_id"]) == ("COMPLETED", 2, "heir")
+    assert (ended["status"], ended["attempt"], ended["worker_id"]) == ("COMPLETED", 2, "second")
     assert ended["task_records"]["nap"]["output"] == "rested"
     assert ledger.read_text(encoding="utf-8").split() == [run_id, "1", run_id, "2"]
 
@@ -238,7 +240,7 @@ async def test_a_failed_run_of_a_workflow_file_is_redriven_with_its_file(
     needed = tmp_path / "needed.txt"
     run_id = await submit(system, calling("yaml_tasks:read", path=str(needed)))
     assert (await system.client.wait(run_id))["status"] == "FAILED"
-    (letter,) = await eventually(system.letters, lambda found: len(found) == 1)
+    (letter,) = await eventually(system.dead_letters, lambda found: len(found) == 1)
     assert letter["run_id"] == run_id
     needed.write_text("here", encoding="utf-8")
 

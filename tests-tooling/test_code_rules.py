@@ -1,4 +1,4 @@
-"""Each rule of our own finds what it is for, and the tree keeps them all."""
+"""Each rule of tools/code_rules.py finds violations, and the tree follows all rules."""
 
 import importlib.util
 import subprocess
@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SCRIPT = ROOT / "tools" / "code_rules.py"
 SOURCES = [*ROOT.glob("packages/*/src"), ROOT / "testkit" / "src", ROOT / "tools"]
 
-BROKEN = {
+VIOLATIONS = {
     "no-eval": [
         "eval('1')",
         "exec(text)",
@@ -50,7 +50,7 @@ BROKEN = {
         "password == 'x'",
     ],
 }
-KEPT = [
+ALLOWED = [
     "evaluate('1')",
     "model.eval()",
     "import yaml\nyaml.safe_load(text)",
@@ -70,7 +70,7 @@ KEPT = [
 
 @pytest.fixture(scope="module")
 def rules() -> ModuleType:
-    """Give the script, which is no part of a package."""
+    """Import the script, which belongs to no package."""
     spec = importlib.util.spec_from_file_location("code_rules", SCRIPT)
     assert spec is not None
     assert spec.loader is not None
@@ -81,34 +81,35 @@ def rules() -> ModuleType:
 
 
 @pytest.mark.parametrize(
-    ("rule", "source"), [(rule, source) for rule, sources in BROKEN.items() for source in sources]
+    ("rule", "source"),
+    [(rule, source) for rule, sources in VIOLATIONS.items() for source in sources],
 )
-def test_a_rule_finds_what_it_is_for(rules: ModuleType, rule: str, source: str) -> None:
+def test_a_rule_finds_its_violations(rules: ModuleType, rule: str, source: str) -> None:
     found = list(rules.findings_in(f"async def f():\n    {source.replace(chr(10), '; ')}", "m.py"))
 
     assert {finding.rule for finding in found} == {rule}
     assert all((finding.path, finding.line) == ("m.py", 2) for finding in found)
 
 
-def test_every_rule_was_seen_to_find_something(rules: ModuleType) -> None:
-    assert set(BROKEN) == set(rules.RULES)
+def test_every_rule_has_a_violation_that_proves_it(rules: ModuleType) -> None:
+    assert set(VIOLATIONS) == set(rules.RULES)
 
 
-@pytest.mark.parametrize("source", KEPT)
-def test_what_only_looks_like_it_is_no_finding(rules: ModuleType, source: str) -> None:
+@pytest.mark.parametrize("source", ALLOWED)
+def test_similar_code_that_is_allowed_is_not_reported(rules: ModuleType, source: str) -> None:
     source = f"async def f():\n    {source.replace(chr(10), '; ')}"
 
     assert list(rules.findings_in(source, "m.py")) == []
 
 
-def test_an_exception_holds_for_its_place_alone(rules: ModuleType) -> None:
+def test_an_exception_applies_only_to_its_file(rules: ModuleType) -> None:
     source = "given == request_hash"
 
     assert not list(rules.findings_in(source, "x/pyoco_gateway/runs/submit.py"))
     assert list(rules.findings_in(source, "x/pyoco_gateway/runs/cancel.py"))
 
 
-def test_no_exception_outlives_what_it_excepts(
+def test_every_exception_is_still_needed(
     rules: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     excepted = dict(rules.EXCEPTIONS)
@@ -124,7 +125,7 @@ def test_no_exception_outlives_what_it_excepts(
         assert [True for path, *what in found if path.endswith(end) and what == [rule, name]]
 
 
-def test_the_tree_keeps_all_rules() -> None:
+def test_the_tree_follows_all_rules() -> None:
     done = subprocess.run(
         [sys.executable, str(SCRIPT), *map(str, SOURCES)],
         capture_output=True,
@@ -135,7 +136,7 @@ def test_the_tree_keeps_all_rules() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_broken_rule_ends_with_1_and_the_place(tmp_path: Path) -> None:
+def test_a_violation_ends_with_code_1_and_is_printed_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "planted.py").write_text("import os\nimport pickle\n", encoding="utf-8")
 
     done = subprocess.run(

@@ -1,7 +1,7 @@
-"""Rules of our own about code, which no linter knows; `nox -s lint` applies them.
+"""Checks rules of this repository that no linter has; `nox -s lint` runs it.
 
-`python tools/code_rules.py FOLDER…` names each line that breaks one and ends with 1, else with 0.
-What may break a rule stands in `EXCEPTIONS`, with its reason.
+`python tools/code_rules.py FOLDER…` prints each line that breaks a rule and ends with 1, or with 0
+if there is none. `EXCEPTIONS` lists the allowed violations, each with its reason.
 """
 
 import ast
@@ -21,28 +21,28 @@ class Finding(NamedTuple):
     what: str
 
     def __str__(self) -> str:
-        """Return it as a compiler would say it."""
+        """Return the finding in the format of compiler messages."""
         return f"{self.path}:{self.line}: {self.rule}: {self.what}"
 
 
 RULES: Final[Mapping[str, str]] = {
-    "no-eval": "text is never executed",
-    "no-yaml-load": "only yaml.safe_load, and only for what is not hostile",
-    "no-pickle": "what others wrote is never unpickled",
-    "no-blind-put": "buckets are written by compare-and-set, through jetstream.bucket",
-    "no-plain-compare": "secrets are compared by hmac.compare_digest",
+    "no-eval": "never execute text",
+    "no-yaml-load": "use yaml.safe_load, and only for trusted text",
+    "no-pickle": "never unpickle received data",
+    "no-blind-put": "write buckets by compare-and-set, through jetstream.bucket",
+    "no-plain-compare": "compare secrets with hmac.compare_digest",
 }
 
-# The end of a path, the rule, and the name that breaks it; then why it may.
+# (end of the path, rule, name that breaks the rule): reason.
 EXCEPTIONS: Final[Mapping[tuple[str, str, str], str]] = {
-    ("pyoco_protocol/jetstream/bucket.py", "no-blind-put", "kv_key"): "it is the one that may",
-    ("pyoco_client/_async/handle.py", "no-blind-put", "run"): "asks the gateway, over HTTP",
-    ("pyoco_client/_sync/handle.py", "no-blind-put", "run"): "asks the gateway, over HTTP",
+    ("pyoco_protocol/jetstream/bucket.py", "no-blind-put", "kv_key"): "the compare-and-set writer",
+    ("pyoco_client/_async/handle.py", "no-blind-put", "run"): "sends HTTP requests to the gateway",
+    ("pyoco_client/_sync/handle.py", "no-blind-put", "run"): "sends HTTP requests to the gateway",
     (
         "pyoco_gateway/runs/submit.py",
         "no-plain-compare",
         "request_hash",
-    ): "tells whether a request was sent twice; whoever asks knows it",
+    ): "detects repeated requests; the hash is no secret to the caller",
 }
 
 _EVALUATORS: Final = frozenset({"eval", "exec"})
@@ -52,7 +52,7 @@ _UNSAFE_YAML: Final = frozenset(
 _PICKLERS: Final = frozenset(
     {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "jsonpickle", "marshal", "shelve"}
 )
-# What nats-py offers for buckets: its writes ask nobody who wrote last.
+# The bucket API of nats-py, which can write without an expected revision.
 _BUCKET_HANDLES: Final = frozenset({"key_value", "create_key_value"})
 _SENDERS: Final = frozenset({"ask", "publish", "publish_async", "request"})
 _BUCKET_SUBJECTS: Final = frozenset({"kv_key", "run", "worker"})
@@ -73,14 +73,14 @@ _SECRET_WORDS: Final = frozenset(
     }
 )
 _SECRET_PAIRS: Final = frozenset({("api", "key"), ("signing", "key"), ("plain", "key")})
-# A name that ends so names something about the secret, and not the secret.
+# Names with these last words hold something about a secret, not the secret.
 _ABOUT: Final = frozenset(
     {"bytes", "chars", "count", "file", "header", "id", "ids", "mode", "name", "path", "sec", "url"}
 )
 
 
 def findings_in(source: str, path: str) -> Iterator[Finding]:
-    """Yield the lines of a module that break a rule, without the exceptions."""
+    """Yield the lines of a module that break a rule and are no exception."""
     for node in ast.walk(ast.parse(source, path)):
         for rule, name in _broken_by(node):
             if not _is_excepted(path, rule, name):
@@ -158,13 +158,13 @@ def _words(name: str) -> list[str]:
 
 def _is_excepted(path: str, rule: str, name: str) -> bool:
     return any(
-        path.endswith(end) and (rule, name) == (its_rule, its_name)
-        for end, its_rule, its_name in EXCEPTIONS
+        path.endswith(end) and (rule, name) == (excepted_rule, excepted_name)
+        for end, excepted_rule, excepted_name in EXCEPTIONS
     )
 
 
 def main(folders: list[str]) -> int:
-    """Say what breaks a rule; return 1 if something does."""
+    """Print the lines that break a rule; return 1 if there are any."""
     found = [
         finding
         for folder in folders

@@ -1,1 +1,1 @@
-"""What the benchmarks share: a stack to measure, load from outside, the floor, and the report."""
+"""Shared by all benchmarks: the measured stack, load generators, the floor and the report."""

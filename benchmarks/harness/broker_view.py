@@ -1,4 +1,4 @@
-"""What can be seen on the broker from outside: ends of runs, counts of messages."""
+"""Reads from the broker: ends of runs, counts of messages and writes."""
 
 import json
 import time
@@ -21,18 +21,18 @@ _COMPLETED: Final = b'"status":"COMPLETED"'
 _POLL_SEC: Final = 0.02
 
 
-class EndsSeen:
-    """Counts the runs that a watcher of the bucket has seen to complete."""
+class CompletedRuns:
+    """Records the runs whose completion a bucket watcher has seen."""
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
-        # When each run was seen to complete, by its id.
+        # The unix time at which the completion of each run was seen, by run id.
         self.at: dict[str, float] = {}
         self._changed = anyio.Event()
         self.last_at = 0.0
 
     async def note(self, message: Msg) -> None:
-        """Look at one write of a snapshot."""
+        """Record a write of a snapshot if the run is COMPLETED."""
         if _COMPLETED in message.data:
             self._seen.add(message.subject)
             self.last_at = time.time()
@@ -40,7 +40,7 @@ class EndsSeen:
             self._changed.set()
 
     async def wait_for(self, count: int) -> float:
-        """Return when, in unix seconds, the last of `count` runs was seen to complete."""
+        """Wait for `count` completed runs, and return the unix time of the last."""
         while len(self._seen) < count:
             self._changed = anyio.Event()
             await self._changed.wait()
@@ -48,15 +48,15 @@ class EndsSeen:
 
 
 class BrokerView:
-    """Reads of the broker that change nothing there."""
+    """A read-only connection to the broker."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
     @asynccontextmanager
-    async def watching_ends(self) -> AsyncIterator[EndsSeen]:
-        """A counter of the runs that complete from now on."""
-        seen = EndsSeen()
+    async def watching_ends(self) -> AsyncIterator[CompletedRuns]:
+        """Record the runs that complete from now on."""
+        seen = CompletedRuns()
         subscription = await self._client.jetstream().subscribe(
             subjects.kv_key(_NAMES.runs_bucket, ">"),
             stream=_RUNS_STREAM,
@@ -70,11 +70,11 @@ class BrokerView:
             await subscription.unsubscribe()
 
     async def kv_writes(self) -> int:
-        """Return how many writes the runs bucket has taken so far."""
+        """Return the number of writes to the runs bucket so far."""
         return int((await self._state(_RUNS_STREAM))["last_seq"])
 
     async def wait_until_idle(self) -> None:
-        """Return when no job is left in the queue."""
+        """Wait until the queue is empty."""
         while True:
             if not (await self._state(_NAMES.work_stream))["messages"]:
                 return
@@ -88,7 +88,7 @@ class BrokerView:
 
 @asynccontextmanager
 async def broker_view(url: str) -> AsyncIterator[BrokerView]:
-    """A connection of its own to the broker."""
+    """Open a read-only connection to the broker."""
     client = await nats.connect(url)
     try:
         yield BrokerView(client)

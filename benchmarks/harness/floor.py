@@ -1,4 +1,4 @@
-"""The floor: one bare nats-py process that does exactly our NATS operations and nothing else."""
+"""The floor: one nats-py process that does the NATS operations of a run and nothing else."""
 
 import json
 import time
@@ -71,7 +71,7 @@ def _bodies() -> tuple[bytes, bytes, bytes, bytes]:
 
 
 class BareRuns:
-    """Runs as the broker sees them; bodies of the right size, made once, mean nothing."""
+    """Sends the messages of runs; their bodies have real sizes but are built once and reused."""
 
     def __init__(self, client: Client, settings: TopologySettings) -> None:
         self._client = client
@@ -80,20 +80,20 @@ class BareRuns:
         self._pending, self._job, self._running, self._completed = _bodies()
 
     async def prepare(self) -> None:
-        """Create what the runs need."""
+        """Create streams, buckets and the consumer."""
         await ensure_topology(self._client, self._topology)
         consumer = wanted_consumer(_TAG, self._names, ConsumerSettings())
         await ensure_consumer(self._client, consumer)
 
     async def clear(self) -> None:
-        """Remove it again."""
+        """Delete streams and buckets."""
         names = [stream.name for stream in self._topology.streams]
         names += [subjects.kv_stream(bucket.name) for bucket in self._topology.buckets]
         for name in names:
             await self._ask(f"$JS.API.STREAM.DELETE.{name}", b"")
 
     async def submit(self) -> str:
-        """What the gateway does for a submission: create the record, publish the job."""
+        """Do what the gateway does for a submission: create the record, publish the job."""
         run_id = str(uuid.uuid4())
         record = self._pending.replace(_SOME_ID.encode(), run_id.encode())
         created = await self._ask(self._names.run(run_id), record, {_EXPECTED: "0"})
@@ -103,8 +103,8 @@ class BareRuns:
         await self._ask(self._names.work(_TAG), job, headers)
         return run_id
 
-    async def work_off(self, message: Msg) -> float:
-        """What a worker does for a no-op run; return when its end was stored."""
+    async def execute(self, message: Msg) -> float:
+        """Do what a worker does for a no-op run; return the time at which its end was stored."""
         job = json.loads(message.data)
         run_id = str(job["run_id"])
         subject = self._names.run(run_id)
@@ -119,7 +119,7 @@ class BareRuns:
         return stored
 
     async def pull(self, count: int, take: Callable[[Msg], Awaitable[None]]) -> None:
-        """Hand the next `count` jobs to `take` as they come."""
+        """Call `take` with each of the next `count` jobs."""
         inbox = self._client.new_inbox()
         await self._client.subscribe(inbox, cb=take)
         next_jobs = subjects.next_messages(self._names.work_stream, subjects.work_consumer(_TAG))
@@ -176,7 +176,7 @@ async def submissions(url: str, count: int, in_flight: int) -> dict[str, Any]:
 
 
 async def completions(url: str, count: int, in_flight: int) -> dict[str, Any]:
-    """Submit `count` runs and work them off, `in_flight` at once of either."""
+    """Submit and execute `count` runs, `in_flight` of each at once."""
     async with _bare_runs(url) as runs:
         give, take = anyio.create_memory_object_stream[Msg](count)
         last_stored = 0.0
@@ -189,7 +189,7 @@ async def completions(url: str, count: int, in_flight: int) -> dict[str, Any]:
         async def work() -> None:
             nonlocal last_stored
             for _ in working:
-                last_stored = max(last_stored, await runs.work_off(await take.receive()))
+                last_stored = max(last_stored, await runs.execute(await take.receive()))
 
         await runs.pull(count, give.send)
         used, began = cpu_seconds(), time.perf_counter()
@@ -204,7 +204,7 @@ async def completions(url: str, count: int, in_flight: int) -> dict[str, Any]:
 
 
 async def one_by_one(url: str, count: int, _in_flight: int) -> dict[str, Any]:
-    """Submit a run and work it off, then the next; each timed until its end is stored."""
+    """Submit and execute runs one by one; measure each until its end is stored."""
     latencies: list[float] = []
     async with _bare_runs(url) as runs:
         give, take = anyio.create_memory_object_stream[Msg](count)
@@ -212,7 +212,7 @@ async def one_by_one(url: str, count: int, _in_flight: int) -> dict[str, Any]:
         for _ in range(count):
             began = time.perf_counter()
             await runs.submit()
-            latencies.append(await runs.work_off(await take.receive()) - began)
+            latencies.append(await runs.execute(await take.receive()) - began)
         give.close()
         take.close()
     return {"latencies": latencies}

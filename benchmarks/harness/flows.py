@@ -1,4 +1,4 @@
-"""Flows that cost nothing, or wait: what a run of them takes beyond that is the system's own."""
+"""Flows that do nothing or wait, so that measured time is the overhead of the system."""
 
 import time
 from collections.abc import Callable
@@ -29,7 +29,7 @@ _STEPS: dict[str, Callable[..., None]] = {
 
 
 def resolve(name: str) -> Flow:
-    """Return a flow of one task."""
+    """Return a flow with one task."""
     flow = Flow(name=name)
     flow >> task(_STEPS[name])
     return flow

@@ -1,4 +1,4 @@
-"""Load from outside: clients that speak HTTP and nothing else. Runs in a process of its own."""
+"""Load generators that use only HTTP. They run in their own process."""
 
 import json
 import time
@@ -17,7 +17,7 @@ _SPACE_SEC: Final = 0.03
 
 
 async def submissions(url: str, count: int, clients: int, *, body: bytes = BODY) -> dict[str, Any]:
-    """Submit `count` runs from `clients` connections; when it began, ended, and each one took."""
+    """Submit `count` runs over `clients` connections; return start, duration and latencies."""
     latencies: list[float] = []
     run_ids: list[str] = []
     tickets = iter(range(count))
@@ -34,25 +34,25 @@ async def submissions(url: str, count: int, clients: int, *, body: bytes = BODY)
 
 
 async def completions(url: str, count: int, clients: int, *, body: bytes = BODY) -> dict[str, Any]:
-    """Submit `count` runs and follow them to their ends by GET: the oldest that goes on, first."""
+    """Submit `count` runs and poll them to their ends, the oldest first."""
     submitted = await submissions(url, count, clients, body=body)
     unexpected: dict[str, int] = {}
     async with connected(url) as connection:
         for run_id in submitted["run_ids"]:
-            status = await _until_over(connection, run_id, _POLL_SEC)
+            status = await _wait_for_end(connection, run_id, _POLL_SEC)
             if status != "COMPLETED":
                 unexpected[status] = unexpected.get(status, 0) + 1
     return {**submitted, "seen_at": time.time(), "unexpected": unexpected}
 
 
 async def one_by_one(url: str, count: int, _clients: int) -> dict[str, Any]:
-    """Submit a run, poll it as fast as answers come until it is over, then the next."""
+    """Submit runs one by one, polling each without a pause until it has ended."""
     latencies: list[float] = []
     async with connected(url) as connection:
         for _ in range(count):
             began = time.perf_counter()
             run_id = (await connection.post("/runs", BODY))["run_id"]
-            status = await _until_over(connection, run_id, 0.0)
+            status = await _wait_for_end(connection, run_id, 0.0)
             latencies.append(time.perf_counter() - began)
             if status != "COMPLETED":
                 raise RuntimeError(f"run {run_id} ended {status}")
@@ -60,7 +60,7 @@ async def one_by_one(url: str, count: int, _clients: int) -> dict[str, Any]:
 
 
 async def cancels(url: str, count: int, _clients: int) -> dict[str, Any]:
-    """Start a run that listens, cancel it, and poll until it is over; how long each cancel took."""
+    """Cancel runs one by one, polling each until it has ended; return the latency of each."""
     latencies: list[float] = []
     async with connected(url) as connection:
         for _ in range(count):
@@ -69,7 +69,7 @@ async def cancels(url: str, count: int, _clients: int) -> dict[str, Any]:
                 await anyio.sleep(_POLL_SEC)
             began = time.perf_counter()
             await connection.post(f"/runs/{run_id}/cancel", b"{}")
-            status = await _until_over(connection, run_id, 0.0)
+            status = await _wait_for_end(connection, run_id, 0.0)
             latencies.append(time.perf_counter() - began)
             if status != "CANCELLED":
                 raise RuntimeError(f"run {run_id} ended {status}")
@@ -77,12 +77,12 @@ async def cancels(url: str, count: int, _clients: int) -> dict[str, Any]:
 
 
 async def sleepers(url: str, count: int, clients: int) -> dict[str, Any]:
-    """Submit runs that sleep, all at once, and follow them to their ends."""
+    """Submit runs that sleep, all at once, and poll them to their ends."""
     return await completions(url, count, clients, body=_body("sleep"))
 
 
 async def spaced(url: str, count: int, _clients: int) -> dict[str, Any]:
-    """Submit a run every few milliseconds, each on an idle system; when each was sent."""
+    """Submit a run every 30 ms, so that the system is idle at each; return the send times."""
     sent: dict[str, float] = {}
     async with connected(url) as connection:
         for _ in range(count):
@@ -96,7 +96,7 @@ def _body(flow: str) -> bytes:
     return json.dumps({"flow_name": flow}).encode()
 
 
-async def _until_over(connection: HttpConnection, run_id: str, pause_sec: float) -> str:
+async def _wait_for_end(connection: HttpConnection, run_id: str, pause_sec: float) -> str:
     while True:
         status = str((await connection.get(f"/runs/{run_id}"))["status"])
         if status in TERMINAL:

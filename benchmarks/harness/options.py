@@ -1,4 +1,4 @@
-"""The command line that every benchmark has."""
+"""The command line of all benchmarks."""
 
 import argparse
 from collections.abc import Awaitable, Callable
@@ -6,14 +6,14 @@ from typing import Final
 
 import anyio
 
-# What nats-server does where its configuration says nothing.
+# The default of nats-server.
 _DEFAULT_SYNC_INTERVAL: Final = "2m"
 
 Benchmark = Callable[[str | None, str, int], Awaitable[None]]
 
 
 def run_benchmark(benchmark: Benchmark, description: str, *, rounds: int = 3) -> None:
-    """Call `benchmark` with the broker's setting, the name of it, and the number of rounds."""
+    """Call `benchmark` with the sync interval, its name, and the number of rounds."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument(
         "--sync",
@@ -22,7 +22,10 @@ def run_benchmark(benchmark: Benchmark, description: str, *, rounds: int = 3) ->
         help="when the broker flushes to disk: before each answer, or every two minutes",
     )
     parser.add_argument(
-        "--rounds", type=int, default=rounds, help="how often to measure; the median is shown"
+        "--rounds",
+        type=int,
+        default=rounds,
+        help="number of measurements; reports the median",
     )
     chosen = parser.parse_args()
     for setting in ("always", None):

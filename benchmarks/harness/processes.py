@@ -1,4 +1,4 @@
-"""Measurements in a process of their own, so that measuring takes nothing from what is measured."""
+"""Runs measurements in a separate process, so that they do not slow down the benchmark."""
 
 import importlib.util
 import json
@@ -16,7 +16,7 @@ Measurement = Callable[[str, int, int], Awaitable[dict[str, Any]]]
 
 
 async def measured(measurement: Measurement, url: str, count: int, in_flight: int) -> Any:
-    """Return what `measurement`, a function of a module that calls `serve`, finds elsewhere."""
+    """Run `measurement`, a function of a module that calls `serve`, in another process."""
     done = await anyio.run_process(
         [
             *(sys.executable, "-m", measurement.__module__, measurement.__name__),
@@ -29,7 +29,7 @@ async def measured(measurement: Measurement, url: str, count: int, in_flight: in
 
 
 def serve(*measurements: Measurement) -> None:
-    """Do the measurement that the command line names and print what it finds."""
+    """Run the measurement named on the command line and print its result as JSON."""
     name, url, count, in_flight = sys.argv[1:]
     (chosen,) = (each for each in measurements if each.__name__ == name)
     found = anyio.run(
@@ -39,11 +39,11 @@ def serve(*measurements: Measurement) -> None:
 
 
 def cpu_seconds() -> float:
-    """Return the processor time this process has taken so far."""
+    """Return the CPU time of this process."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 
 
 def _has_uvloop() -> bool:
-    # What is measured runs on it; a slower floor would flatter the ratio.
+    # The measured system uses uvloop; a slower floor would make it look better than it is.
     return importlib.util.find_spec("uvloop") is not None

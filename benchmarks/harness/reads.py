@@ -1,4 +1,4 @@
-"""A bucket full of runs, and readers of its lists that take the time of each answer."""
+"""Fills a bucket with runs and measures list requests."""
 
 import asyncio
 import json
@@ -18,16 +18,16 @@ from pyoco_protocol.subjects import Names
 NOW: Final = 1_790_000_000.0
 FLOWS: Final = ("daily_report", "daily_sync", "train", "etl", "mail", "thumbnails", "日次集計")
 TAGS: Final = ("default", "cpu", "gpu")
-# All are over: the reaper would take care of others, and be part of what is measured.
+# Only terminal runs, because the reaper would act on others and disturb the measurement.
 STATUSES: Final = ("COMPLETED",) * 90 + ("FAILED",) * 7 + ("CANCELLED",) * 3
 SHA: Final = "ab" * 32
 
 _IN_FLIGHT: Final = 500
-_WARM: Final = 20
+_WARM_UP: Final = 20
 _MIN_PAGES: Final = 300
 
-# What is asked of a filled bucket, by the name of its figure. Filtered lists are short, so that
-# also the small bucket can fill them: what is compared is finding, not sending.
+# The measured requests by metric name. Filtered lists have a low limit, so that the small bucket
+# can fill a page too and the comparison is about finding runs, not about sending them.
 QUERIES: Final[Mapping[str, str]] = {
     "list": "/runs?limit=50",
     "list_full": "/runs?limit=50&include=full",
@@ -46,7 +46,7 @@ QUERIES: Final[Mapping[str, str]] = {
 
 
 async def fill(url: str, count: int, _: int) -> dict[str, Any]:
-    """Store `count` snapshots as they look after a run of three tasks."""
+    """Store `count` snapshots of ended runs with three tasks."""
     client = await nats.connect(url)
     names = Names()
     jetstream = client.jetstream()
@@ -65,12 +65,12 @@ async def fill(url: str, count: int, _: int) -> dict[str, Any]:
 
 
 def _records(count: int) -> Iterator[tuple[str, bytes]]:
-    chosen = random.Random(count)
+    random_source = random.Random(count)
     for number in range(count):
-        run_id = str(uuid.UUID(int=chosen.getrandbits(128), version=4))
+        run_id = str(uuid.UUID(int=random_source.getrandbits(128), version=4))
         submitted = NOW - count + number
-        status = chosen.choice(STATUSES)
-        flow, tag = chosen.choice(FLOWS), chosen.choice(TAGS)
+        status = random_source.choice(STATUSES)
+        flow, tag = random_source.choice(FLOWS), random_source.choice(TAGS)
         tasks = dict.fromkeys(("extract", "transform", "load"), "SUCCEEDED")
         record = {
             "run_id": run_id,
@@ -99,13 +99,13 @@ def _records(count: int) -> Iterator[tuple[str, bytes]]:
 
 
 async def rebuilt(url: str, count: int, _: int) -> dict[str, Any]:
-    """Ask a gateway that was just started until it counts all runs; return when that was."""
+    """Poll a gateway that is starting until it counts all runs; return the time of that."""
     async with connected(url) as connection:
         while True:
             try:
                 counted = await connection.get("/runs/counts")
             except RuntimeError:
-                # It is still reading, and says so.
+                # The gateway answers 503 while it builds its index.
                 continue
             if counted["total"] >= count:
                 return {"at": time.time()}
@@ -113,7 +113,7 @@ async def rebuilt(url: str, count: int, _: int) -> dict[str, Any]:
 
 
 async def reads(url: str, count: int, _: int) -> dict[str, Any]:
-    """Ask everything `count` times, one after the other; return the time of each answer."""
+    """Send each request `count` times, one after the other; return all response times."""
     async with connected(url) as connection:
         found: dict[str, Any] = {}
         for name, path in QUERIES.items():
@@ -124,9 +124,9 @@ async def reads(url: str, count: int, _: int) -> dict[str, Any]:
 
 
 async def walk(url: str, count: int, limit: int) -> dict[str, Any]:
-    """Go through the whole history page by page; return the time of each page.
+    """Read the whole history page by page; return the response time of each page.
 
-    A short one is gone through again and again, until there are pages enough to compare.
+    A short history is read repeatedly until there are enough pages to compare.
     """
     times: list[float] = []
     async with connected(url) as connection:
@@ -148,23 +148,23 @@ async def walk(url: str, count: int, limit: int) -> dict[str, Any]:
 
 async def _timed(connection: HttpConnection, path: str, count: int) -> list[float] | None:
     times = []
-    for _ in range(_WARM + count):
+    for _ in range(_WARM_UP + count):
         begun = time.perf_counter()
         try:
             await connection.get_bytes(path)
         except RuntimeError:
-            # A gateway that does not have it.
+            # This version of the gateway does not have the route or the filter.
             return None
         times.append(time.perf_counter() - begun)
-    return times[_WARM:]
+    return times[_WARM_UP:]
 
 
 async def _polls(connection: HttpConnection, count: int) -> list[float]:
-    """A poller that has seen everything and asks again."""
+    """Return the times of polls that find nothing new."""
     page = await connection.get(f"/runs?limit=200&updated_after={NOW + 10}")
     polled = await _timed(connection, f"/runs?limit=50&cursor={page['next_cursor']}", count)
     if polled is None:
-        raise RuntimeError("a cursor that was just given out is not taken")
+        raise RuntimeError("the gateway refused a cursor that it has just returned")
     return polled
 
 

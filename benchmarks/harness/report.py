@@ -1,4 +1,4 @@
-"""The figures of one benchmark: a table for people, a JSON line for each to keep."""
+"""The results of one benchmark, as a table and as JSON lines."""
 
 import json
 import os
@@ -12,14 +12,14 @@ from typing import Any
 
 @dataclass
 class Report:
-    """What one benchmark has found with one setting of the broker."""
+    """The results of one benchmark with one sync interval of the broker."""
 
     bench: str
     sync_interval: str
     _lines: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, metric: str, value: float, unit: str, floor: float | None = None) -> None:
-        """Keep a figure beside its floor; the ratio is value by floor."""
+        """Add a metric; its ratio is `value` divided by `floor`."""
         self._lines.append(
             {
                 "bench": self.bench,

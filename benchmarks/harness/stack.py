@@ -1,4 +1,4 @@
-"""The stack that is measured: real processes, started anew for each benchmark."""
+"""Starts the measured processes; each benchmark gets new ones."""
 
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -15,8 +15,8 @@ from pyoco_testkit.stack import Stack, flows_at
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """The processes that are measured."""
+class MeasuredStack:
+    """The measured processes and their addresses."""
 
     url: str
     nats_url: str
@@ -33,23 +33,23 @@ async def measured_stack(
     children: int | None = None,
     tags: Sequence[str] = ("default",),
     env: Mapping[str, str] | None = None,
-) -> AsyncIterator[Measured]:
-    """A broker, a gateway and, where wanted, one worker with a child for each core; warmed up."""
+) -> AsyncIterator[MeasuredStack]:
+    """Start and warm up a broker, a gateway and optionally a worker with one child per core."""
     async with Stack(sync_interval=sync_interval, env=env) as stack:
         broker = stack.nats.process
         if not with_worker:
             await measured(load.submissions, stack.url, 50, 4)
-            yield Measured(stack.url, stack.nats.url, stack.gateway, broker, None)
+            yield MeasuredStack(stack.url, stack.nats.url, stack.gateway, broker, None)
             return
         flows = flows_at(Path(__file__).with_name("flows.py"))
         concurrency = children or os.cpu_count() or 1
         async with stack.worker(tags, flows=flows, concurrency=concurrency) as worker:
             await measured(load.completions, stack.url, 50, 4)
-            yield Measured(stack.url, stack.nats.url, stack.gateway, broker, worker)
+            yield MeasuredStack(stack.url, stack.nats.url, stack.gateway, broker, worker)
 
 
 def cpu_seconds(process: ManagedProcess) -> float:
-    """Return the processor time a process and its living and dead children have taken so far."""
+    """Return the CPU time of a process, including children that have ended."""
     root = psutil.Process(process.pid)
     total = 0.0
     for each in (root, *root.children(recursive=True)):

@@ -1,4 +1,4 @@
-"""Those who watch runs, and one who changes them. Runs in a process of its own."""
+"""Watchers of runs, and a writer that changes the runs. They run in their own process."""
 
 import asyncio
 import json
@@ -33,34 +33,34 @@ RUNS: Final = 200
 STALLED: Final = 100
 _UPDATES_BEFORE_END: Final = 6
 _LARGE: Final = "x" * 65_536
-# Longer than the gateway waits for a reader that takes nothing.
-_HOLD_SEC: Final = 17.0
+# Longer than the gateway waits for a stalled reader.
+_STALL_SEC: Final = 17.0
 
 
 def both(url: str, nats_url: str) -> str:
-    """Return the two addresses that these measurements need, as one."""
+    """Return both URLs in one argument."""
     return f"{url},{nats_url}"
 
 
 class Watcher(asyncio.Protocol):
-    """Notes when which snapshot came; looks at no more of it than its id."""
+    """Records the arrival time of each snapshot by its event id."""
 
     def __init__(self, path: str, host: str) -> None:
         self._request = f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()
         self.seen: dict[int, float] = {}
         self.first = asyncio.Event()
-        self.over = asyncio.Event()
+        self.ended = asyncio.Event()
         self._tail = b""
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Ask."""
-        # Not a subclass of it in every event loop.
+        """Send the request."""
+        # uvloop transports are not subclasses of `asyncio.Transport`.
         self._transport = cast(asyncio.Transport, transport)
         self._transport.write(self._request)
 
     def data_received(self, data: bytes) -> None:
-        """Note what came; an event is there when its last line is."""
+        """Record the events that are complete."""
         text = self._tail + data
         *whole, self._tail = text.split(b"\n\n")
         now = time.time()
@@ -69,20 +69,20 @@ class Watcher(asyncio.Protocol):
                 self.seen.setdefault(int(found[1]), now)
                 self.first.set()
         if self._tail.endswith(_END):
-            self.over.set()
+            self.ended.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Take note; what is not there by now does not come."""
-        self.over.set()
+        """Record the end of the stream."""
+        self.ended.set()
 
     def close(self) -> None:
-        """Go away."""
+        """Close the connection."""
         if self._transport is not None:
             self._transport.close()
 
 
 class Writer:
-    """Changes runs as a worker does: each write expects the one before."""
+    """Writes snapshots as a worker does: each write expects the previous revision."""
 
     def __init__(self, client: Client, size: int = 0) -> None:
         self._client = client
@@ -90,7 +90,7 @@ class Writer:
         self._last: dict[str, int] = {}
 
     async def write(self, run_id: str, status: RunStatus = RunStatus.RUNNING) -> tuple[int, float]:
-        """Return the revision of a change, and when it was acknowledged."""
+        """Write a snapshot; return its revision and the time of the acknowledgement."""
         now = time.time()
         run = RunSnapshot(
             run_id=run_id,
@@ -99,7 +99,7 @@ class Writer:
             params=dict(self._params),
             heartbeat_at=now,
             updated_at=now,
-            tag="nobody",
+            tag="unused",
         )
         reply = await self._client.request(
             _NAMES.run(run_id),
@@ -132,20 +132,20 @@ async def _watch(held: AsyncExitStack, url: str, run_id: str) -> Watcher:
 
 
 async def ends(url: str, count: int, _: int) -> dict[str, Any]:
-    """Submit a run, watch it until it is over, then the next; how long each took."""
+    """Submit and watch runs one by one; return how long each took until its end was seen."""
     latencies: list[float] = []
     async with connected(url) as connection, AsyncExitStack() as held:
         for _ in range(count):
             began = time.perf_counter()
             run_id = (await connection.post("/runs", BODY))["run_id"]
             watcher = await _watch(held, url, run_id)
-            await watcher.over.wait()
+            await watcher.ended.wait()
             latencies.append(time.perf_counter() - began)
     return {"latencies": latencies}
 
 
 async def updates(urls: str, watchers: int, _: int) -> dict[str, Any]:
-    """Change one run a few times a second; how late each watcher saw what it saw."""
+    """Change one run a few times per second; return the delay of each update at each watcher."""
     url, nats_url = urls.split(",")
     run_id = new_run_id()
     written: dict[int, float] = {}
@@ -162,8 +162,8 @@ async def updates(urls: str, watchers: int, _: int) -> dict[str, Any]:
     }
 
 
-async def crowd(urls: str, watchers: int, _: int) -> dict[str, Any]:
-    """Change many watched runs once a second and end them; some of the watchers never read."""
+async def many_runs(urls: str, watchers: int, _: int) -> dict[str, Any]:
+    """Change many watched runs once per second, then end them; some watchers never read."""
     url, nats_url = urls.split(",")
     run_ids = [new_run_id() for _ in range(RUNS)]
     ended: dict[int, float] = {}
@@ -184,10 +184,10 @@ async def crowd(urls: str, watchers: int, _: int) -> dict[str, Any]:
             await anyio.sleep(1 / RUNS)
         with anyio.move_on_after(30):
             for each in watching:
-                await each.over.wait()
+                await each.ended.wait()
         delays = [delay for each in watching for delay in _delays(each.seen, ended)]
-    # All others are gone; these still hold their ends, and the gateway must not.
-    await anyio.sleep(_HOLD_SEC)
+    # Only the stalled readers are still connected; the gateway must close their connections.
+    await anyio.sleep(_STALL_SEC)
     for reader in stalled:
         reader.close()
     return {"delays": delays, "healthy": len(watching)}
@@ -207,4 +207,4 @@ def _stalled(url: str, run_id: str) -> socket.socket:
 
 
 if __name__ == "__main__":
-    serve(ends, updates, crowd)
+    serve(ends, updates, many_runs)

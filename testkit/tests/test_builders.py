@@ -1,4 +1,4 @@
-"""Builders and strategies give what the protocol accepts."""
+"""Builders and strategies return values that the protocol accepts."""
 
 import pytest
 from hypothesis import given
@@ -13,17 +13,17 @@ from pyoco_protocol.runs.snapshot import RunSnapshot
 from pyoco_testkit import builders, strategies
 
 
-def test_a_builder_sets_what_the_test_names() -> None:
+def test_a_builder_sets_the_fields_it_is_given() -> None:
     assert builders.snapshot(status="RUNNING", attempt=2).attempt == 2
     assert builders.snapshot().status is RunStatus.PENDING
     assert builders.job(tag="gpu").tag == "gpu"
 
 
-def test_two_built_runs_are_two_runs() -> None:
+def test_each_built_job_has_its_own_run_id() -> None:
     assert builders.job().run_id != builders.job().run_id
 
 
-def test_a_field_can_be_taken_away() -> None:
+def test_none_removes_a_field() -> None:
     broken = builders.job_json(flow_name=None)
     assert "flow_name" not in broken
     with pytest.raises(InvalidJobError):
@@ -31,17 +31,17 @@ def test_a_field_can_be_taken_away() -> None:
 
 
 @given(strategies.jobs)
-def test_any_job_survives_the_wire(job: RunJob) -> None:
+def test_any_job_is_unchanged_by_encoding_and_decoding(job: RunJob) -> None:
     assert RunJob.from_bytes(job.to_bytes()) == job
 
 
 @given(strategies.snapshots(status=st.just("FAILED")))
-def test_any_snapshot_survives_the_bucket(snapshot: RunSnapshot) -> None:
+def test_any_snapshot_is_unchanged_by_encoding_and_decoding(snapshot: RunSnapshot) -> None:
     assert snapshot.status is RunStatus.FAILED
     assert RunSnapshot.from_bytes(snapshot.to_bytes()) == snapshot
 
 
 @given(strategies.tags, strategies.flow_names)
-def test_names_are_as_the_protocol_wants_them(tag: str, flow_name: str) -> None:
+def test_generated_tags_and_flow_names_are_valid(tag: str, flow_name: str) -> None:
     TypeAdapter(Tag).validate_python(tag)
     TypeAdapter(FlowName).validate_python(flow_name)

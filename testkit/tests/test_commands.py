@@ -6,7 +6,7 @@ import pytest
 from pyoco_testkit.commands import run
 
 
-async def test_a_command_is_told_by_its_code_and_both_its_streams(tmp_path: Path) -> None:
+async def test_a_command_returns_its_exit_code_and_both_streams(tmp_path: Path) -> None:
     script = (
         "import os, sys; print(sys.stdin.read()); print(os.getcwd(), file=sys.stderr); sys.exit(3)"
     )
@@ -14,7 +14,7 @@ async def test_a_command_is_told_by_its_code_and_both_its_streams(tmp_path: Path
     assert (done.code, done.json(), done.err) == (3, {"名": 1}, f"{tmp_path}\n")
 
 
-async def test_settings_of_the_caller_do_not_reach_a_command(
+async def test_a_command_does_not_inherit_settings_of_the_caller(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PYOCO_SERVER", "http://nowhere.example")

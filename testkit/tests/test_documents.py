@@ -28,7 +28,7 @@ print(1)
 not marked
 ```
 
-<!-- run: story -->
+<!-- run: example -->
 ```bash
 echo one
 echo two
@@ -51,16 +51,16 @@ def test_a_table_is_read_by_heading_and_column(page: Path) -> None:
     }
 
 
-def test_only_marked_blocks_are_found_each_with_what_it_must_print(page: Path) -> None:
+def test_only_marked_blocks_are_found_with_their_expected_output(page: Path) -> None:
     file, run = blocks_in(page)
     assert (file.kind, file.name, file.text) == ("file", "flows/my.py", "print(1)\n")
-    assert (run.kind, run.name, run.language) == ("run", "story", "bash")
+    assert (run.kind, run.name, run.language) == ("run", "example", "bash")
     assert run.text == "echo one\necho two\n"
     assert run.expected == ("one", "two")
 
 
-def test_a_marker_that_has_lost_its_block_is_an_error(tmp_path: Path) -> None:
+def test_a_marker_without_a_block_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "page.md"
-    path.write_text("<!-- run: story -->\nsome text\n", encoding="utf-8")
+    path.write_text("<!-- run: example -->\nsome text\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"page.md:2"):
         blocks_in(path)

@@ -1,4 +1,4 @@
-"""Waiting for a fact."""
+"""`eventually` returns, fails and times out as documented."""
 
 from collections.abc import Iterator
 from itertools import count
@@ -13,12 +13,12 @@ def counting() -> Iterator[int]:
     return count(1)
 
 
-async def test_it_returns_the_value_that_was_waited_for() -> None:
+async def test_it_returns_the_expected_value() -> None:
     numbers = counting()
     assert await eventually(lambda: next(numbers), 5) == 5
 
 
-async def test_a_predicate_decides() -> None:
+async def test_a_predicate_may_be_given_instead_of_a_value() -> None:
     numbers = counting()
     assert await eventually(lambda: next(numbers), lambda number: number > 3) == 4
 
@@ -33,12 +33,12 @@ async def test_an_async_probe_is_awaited() -> None:
     assert await eventually(probe, 3) == 3
 
 
-async def test_the_failure_shows_the_last_value() -> None:
+async def test_the_error_shows_the_last_value() -> None:
     with pytest.raises(NeverHappenedError, match=r"no 'COMPLETED' within 0\.01 s.*'RUNNING'"):
         await eventually(lambda: "RUNNING", "COMPLETED", timeout=0.01)
 
 
-async def test_an_error_of_the_probe_ends_the_wait_unless_it_was_named() -> None:
+async def test_an_error_of_the_probe_ends_the_wait_unless_it_is_in_retry_on() -> None:
     answers = iter([ConnectionError("down"), ConnectionError("down"), None])
 
     def probe() -> str:
@@ -51,7 +51,7 @@ async def test_an_error_of_the_probe_ends_the_wait_unless_it_was_named() -> None
     assert await eventually(probe, "up", retry_on=(ConnectionError,)) == "up"
 
 
-async def test_named_errors_that_never_end_are_shown() -> None:
+async def test_the_error_shows_the_last_exception_of_the_probe() -> None:
     def probe() -> str:
         raise ConnectionError("still down")
 
@@ -59,6 +59,6 @@ async def test_named_errors_that_never_end_are_shown() -> None:
         await eventually(probe, "up", timeout=0.01, retry_on=(ConnectionError,))
 
 
-async def test_a_probe_that_hangs_does_not_hang_the_test() -> None:
+async def test_a_probe_that_hangs_times_out() -> None:
     with pytest.raises(NeverHappenedError, match="did not answer"):
         await eventually(anyio.sleep_forever, None, timeout=0.01)

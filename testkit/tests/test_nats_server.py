@@ -1,4 +1,4 @@
-"""A fresh nats-server that starts, dies, freezes and comes back where it was."""
+"""The nats-server of a test can be started, killed, frozen and restarted."""
 
 import os
 import subprocess
@@ -16,8 +16,8 @@ from pyoco_testkit.eventually import eventually
 from pyoco_testkit.nats_server import NatsServer, nats_server_binary
 
 
-async def stored(server: NatsServer) -> int:
-    """Return how many messages the stream KEEP holds."""
+async def message_count(server: NatsServer) -> int:
+    """Return the number of messages in the stream KEEP."""
     client = await nats.connect(server.url)
     try:
         info = await client.jetstream().stream_info("KEEP")
@@ -26,7 +26,7 @@ async def stored(server: NatsServer) -> int:
         await client.close()
 
 
-async def store_one(server: NatsServer) -> None:
+async def publish_one(server: NatsServer) -> None:
     client = await nats.connect(server.url)
     try:
         jetstream = client.jetstream()
@@ -36,16 +36,16 @@ async def store_one(server: NatsServer) -> None:
         await client.close()
 
 
-async def test_two_servers_stand_side_by_side(nats_server: NatsServer) -> None:
+async def test_two_servers_can_run_at_once(nats_server: NatsServer) -> None:
     async with NatsServer() as other:
         assert other.port != nats_server.port
-        await store_one(other)
-        assert await stored(other) == 1
+        await publish_one(other)
+        assert await message_count(other) == 1
 
 
 @pytest.mark.parametrize("crash", [False, True])
 async def test_a_restart_keeps_port_and_data(nats_server: NatsServer, crash: bool) -> None:
-    await store_one(nats_server)
+    await publish_one(nats_server)
     url, pid = nats_server.url, nats_server.process.pid
     if crash:
         nats_server.kill()
@@ -55,21 +55,21 @@ async def test_a_restart_keeps_port_and_data(nats_server: NatsServer, crash: boo
     await nats_server.restart()
     assert nats_server.url == url
     assert nats_server.process.pid != pid
-    assert await stored(nats_server) == 1
+    assert await message_count(nats_server) == 1
 
 
 async def test_a_running_server_can_be_restarted(nats_server: NatsServer) -> None:
-    await store_one(nats_server)
+    await publish_one(nats_server)
     await nats_server.restart()
-    assert await stored(nats_server) == 1
+    assert await message_count(nats_server) == 1
 
 
-async def test_a_paused_server_is_deaf_until_it_resumes(nats_server: NatsServer) -> None:
+async def test_a_paused_server_does_not_answer_until_it_resumes(nats_server: NatsServer) -> None:
     client = await nats.connect(nats_server.url)
     try:
         assert await answers(client)
         nats_server.pause()
-        # The server's own process state, not a guess at how long silence has to last.
+        # Checked by the process state, not by a guess at how long silence has to last.
         process = psutil.Process(nats_server.process.pid)
         await eventually(process.status, psutil.STATUS_STOPPED)
         assert not await answers(client)
@@ -81,13 +81,13 @@ async def test_a_paused_server_is_deaf_until_it_resumes(nats_server: NatsServer)
 
 
 async def answers(client: Client) -> bool:
-    """Whether the server answers a ping soon."""
+    """Return whether the server answers a ping within 200 ms."""
     with anyio.move_on_after(0.2) as scope:
         await client.flush()
     return not scope.cancelled_caught
 
 
-async def test_settings_reach_the_server(tmp_path: Path) -> None:
+async def test_the_server_uses_the_given_configuration(tmp_path: Path) -> None:
     async with NatsServer(
         tmp_path / "nats", sync_interval="always", config="max_payload: 2048"
     ) as server:
@@ -99,13 +99,13 @@ async def test_settings_reach_the_server(tmp_path: Path) -> None:
     assert "sync_interval: always" in (tmp_path / "nats" / "nats-server.conf").read_text()
 
 
-async def test_a_server_that_cannot_start_says_why() -> None:
+async def test_the_error_of_a_failed_start_contains_the_log() -> None:
     with pytest.raises(RuntimeError, match="unknown_word"):
         async with NatsServer(config="unknown_word: 1"):
             pass
 
 
-async def test_nothing_is_left_of_a_server_that_made_its_own_directory() -> None:
+async def test_a_server_without_a_given_directory_removes_its_own() -> None:
     async with NatsServer() as server:
         pid, directory = server.process.pid, server.directory
         assert directory.is_dir()
@@ -113,7 +113,7 @@ async def test_nothing_is_left_of_a_server_that_made_its_own_directory() -> None
     assert not psutil.pid_exists(pid)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="PR_SET_PDEATHSIG is Linux's")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has PR_SET_PDEATHSIG")
 async def test_a_server_dies_with_the_process_that_started_it(tmp_path: Path) -> None:
     script = textwrap.dedent(
         """
@@ -133,17 +133,17 @@ async def test_a_server_dies_with_the_process_that_started_it(tmp_path: Path) ->
     ended = await anyio.run_process(command, check=False)
     assert ended.returncode == -9
     pid = int(ended.stdout)
-    await eventually(lambda: _is_gone(pid), True)
+    await eventually(lambda: _has_ended(pid), True)
 
 
-def _is_gone(pid: int) -> bool:
+def _has_ended(pid: int) -> bool:
     try:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
 
 
-def test_the_server_is_the_one_of_the_test_dependencies() -> None:
+def test_the_binary_comes_from_the_test_dependencies() -> None:
     binary = nats_server_binary()
     assert os.access(binary, os.X_OK)
     printed = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""What the plugin does to a test run, seen from outside: a pytest of its own."""
+"""The effects of the plugin on a pytest run in another process."""
 
 import subprocess
 import sys
@@ -6,19 +6,28 @@ from pathlib import Path
 
 
 def pytest_output(directory: Path, test: str, *arguments: str) -> str:
-    """Return what a pytest over one test file prints."""
+    """Return the output of pytest for one test module."""
     (directory / "test_inner.py").write_text(test, encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
+    plugins = ("xdist", "anyio", "pyoco_testkit.pytest_plugin", "no:cacheprovider")
     return subprocess.run(
-        [*command, "test_inner.py"], cwd=directory, capture_output=True, text=True, check=False
+        [
+            *(sys.executable, "-m", "pytest", *(f"-p{name}" for name in plugins)),
+            *(*arguments, "test_inner.py"),
+        ],
+        cwd=directory,
+        # Other plugins of the environment would only take time.
+        env={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
     ).stdout
 
 
-def test_an_async_test_needs_no_marker_and_really_runs(tmp_path: Path) -> None:
+def test_an_async_test_runs_without_a_marker(tmp_path: Path) -> None:
     printed = pytest_output(tmp_path, "async def test_it():\n    assert 1 == 2\n")
     assert "assert 1 == 2" in printed
     assert "1 failed" in printed
-    assert "test_inner.py::test_it - " in printed, "it is not one test for each event loop"
+    assert "test_inner.py::test_it - " in printed, "one test, not one for each event loop"
 
 
 FAILING = """
@@ -35,18 +44,18 @@ async def test_it():
 """
 
 
-def test_a_failing_test_shows_the_logs_of_its_processes(tmp_path: Path) -> None:
+def test_the_report_of_a_failing_test_contains_the_logs_of_its_processes(tmp_path: Path) -> None:
     printed = pytest_output(tmp_path, FAILING)
     assert "log of nats-server" in printed
     assert "Server is ready" in printed
 
 
-def test_logs_outlive_the_directory_of_their_process(tmp_path: Path) -> None:
+def test_the_report_contains_a_log_whose_directory_was_removed(tmp_path: Path) -> None:
     printed = pytest_output(tmp_path, FAILING_OUTSIDE)
     assert "- log of nats-server -" in printed
 
 
-def test_a_passing_test_shows_no_logs(tmp_path: Path) -> None:
+def test_the_report_of_a_passing_test_contains_no_logs(tmp_path: Path) -> None:
     printed = pytest_output(tmp_path, "async def test_it(nats_server):\n    pass\n")
     assert "1 passed" in printed
     assert "log of" not in printed
@@ -69,6 +78,6 @@ def test_it():
 """
 
 
-def test_tests_that_run_side_by_side_may_log_any_text(tmp_path: Path) -> None:
+def test_a_test_in_an_xdist_worker_may_log_text_that_is_not_utf_8(tmp_path: Path) -> None:
     printed = pytest_output(tmp_path, LOGS_A_SURROGATE, "-n", "2")
     assert "1 passed" in printed

@@ -1,4 +1,4 @@
-"""A whole system for one test."""
+"""A stack runs flows, restarts its parts and cleans up."""
 
 import textwrap
 from functools import partial
@@ -17,7 +17,7 @@ FLOWS = """
 
 
     @task
-    def greet(name: str = "nobody") -> str:
+    def greet(name: str = "you") -> str:
         return f"hello {name}"
 
 
@@ -32,13 +32,13 @@ FLOWS = """
 
 @pytest.fixture
 def flows(tmp_path: Path) -> str:
-    """Give a file with one flow."""
+    """Write a module with one flow and return its resolver."""
     path = tmp_path / "flows.py"
     path.write_text(textwrap.dedent(FLOWS), encoding="utf-8")
     return flows_at(path)
 
 
-async def test_a_run_goes_through_real_processes(stack: Stack, flows: str) -> None:
+async def test_a_run_completes_in_real_processes(stack: Stack, flows: str) -> None:
     async with stack.worker(["cpu", "gpu"], flows=flows, concurrency=2) as worker:
         run_id = await stack.client.submit("greeting", "gpu", {"name": "world"})
         finished = await stack.client.wait(run_id, include=["records"])
@@ -48,14 +48,14 @@ async def test_a_run_goes_through_real_processes(stack: Stack, flows: str) -> No
     assert not any(child.is_running() for child in children)
 
 
-async def test_two_workers_stand_side_by_side(stack: Stack, flows: str) -> None:
+async def test_two_workers_can_run_at_once(stack: Stack, flows: str) -> None:
     async with stack.worker("a", flows=flows) as first, stack.worker("b", flows=flows) as second:
         assert first.name != second.name
         assert first.is_running
         assert second.is_running
 
 
-async def test_a_killed_gateway_comes_back_on_its_port(stack: Stack) -> None:
+async def test_a_killed_gateway_can_be_restarted_on_its_port(stack: Stack) -> None:
     run_id = await stack.client.submit("greeting")
     stack.gateway.kill()
     with pytest.raises(httpx.TransportError):
@@ -75,13 +75,15 @@ async def test_a_gateway_can_be_started_before_its_broker(stack: Stack) -> None:
     assert await eventually(submit, bool, retry_on=(UnavailableError,))
 
 
-async def test_a_worker_that_cannot_start_says_why(stack: Stack, tmp_path: Path) -> None:
+async def test_the_error_of_a_failed_worker_start_contains_the_log(
+    stack: Stack, tmp_path: Path
+) -> None:
     with pytest.raises(ProcessDiedError, match=r"no_such_file\.py"):
         async with stack.worker(flows=flows_at(tmp_path / "no_such_file.py")):
             pass
 
 
-async def test_nothing_is_left_of_a_stack_that_made_its_own_directory() -> None:
+async def test_a_stack_without_a_given_directory_removes_its_own() -> None:
     async with Stack() as stack:
         gateway, broker = stack.gateway, stack.nats.process
     assert not gateway.is_running

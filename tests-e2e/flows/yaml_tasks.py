@@ -1,8 +1,8 @@
-"""The functions that the workflow files of the end-to-end tests call."""
+"""Functions that workflow files of the end-to-end tests call."""
 
 import os
 import time
-from os import system as reexported  # noqa: F401 - what a careless module lets through
+from os import system as reexported  # noqa: F401 - a re-export that must not be callable
 from pathlib import Path
 from typing import Any
 
@@ -16,28 +16,28 @@ def greet(name: str) -> str:
 
 @task  # type: ignore[untyped-decorator] # pyoco has no type information
 def shout(text: str) -> str:
-    """Return the text, louder."""
+    """Return the text in upper case."""
     return text.upper()
 
 
 def note(ctx: Any, ledger: str) -> None:
-    """Add a line with this run and its attempt to a file."""
+    """Append run id and attempt to a file."""
     line = f"{os.environ['PYOCO_RUN_ID']} {os.environ['PYOCO_ATTEMPT']}\n"
     with Path(ledger).open("a", encoding="utf-8") as file:
         file.write(line)
 
 
 def nap(seconds: float) -> str:
-    """Sleep."""
+    """Sleep and return a text."""
     time.sleep(seconds)
     return "rested"
 
 
 def fail(message: str) -> None:
-    """Raise."""
+    """Raise ValueError."""
     raise ValueError(message)
 
 
 def read(path: str) -> str:
-    """Return what a file holds; raise where it is not there."""
+    """Return the content of a file; raise if it does not exist."""
     return Path(path).read_text(encoding="utf-8")

@@ -1,1 +1,1 @@
-"""What the tests of Pyoco Server stand on: real servers, real processes, builders, strategies."""
+"""Test support for Pyoco Server: real servers, real processes, builders, strategies."""

@@ -1,4 +1,4 @@
-"""Modules that look as if they were not installed."""
+"""Hides installed modules from a test process."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -8,23 +8,23 @@ from types import ModuleType
 
 
 class AbsentModules(MetaPathFinder):
-    """Refuses to find the named top-level modules, whatever the environment holds.
+    """An import hook that makes the named top-level modules look as if they were not installed.
 
-    One environment serves the tests of all packages; with this, each of them meets only what
-    it depends on.
+    The tests of all packages share one environment. This hook hides from each package the modules
+    that it does not depend on.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names = frozenset(names)
 
     def install(self) -> None:
-        """Hide the modules from here on; raise if one of them is in use already."""
+        """Hide the modules; raise RuntimeError if one of them was imported before."""
         if loaded := sorted(self.names & set(sys.modules)):
             raise RuntimeError(f"imported before it could be hidden: {', '.join(loaded)}")
         sys.meta_path.insert(0, self)
 
     def uninstall(self) -> None:
-        """Show the modules again."""
+        """Make the modules importable again."""
         if self in sys.meta_path:
             sys.meta_path.remove(self)
 

@@ -1,9 +1,9 @@
-"""A pytest plugin of one fixture: async tests run on the event loop the product runs on."""
+"""A pytest plugin that runs async tests on asyncio, as the product does."""
 
 import pytest
 
 
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
-    """Give the name of that event loop, in place of every one anyio knows."""
+    """Return the name of the only backend; anyio itself would run each test on all of them."""
     return "asyncio"

@@ -1,6 +1,6 @@
-"""A job or a snapshot of which only the fields that matter to a test are named.
+"""Builders of jobs and snapshots: a test names the fields that matter, the rest has defaults.
 
-The `*_json` builders give what stands on the wire, as plain dictionaries; the others give models.
+The `*_json` builders return the wire format as dictionaries; the others return models.
 """
 
 from typing import Any
@@ -10,12 +10,12 @@ from pyoco_protocol.runs.job import RunJob
 from pyoco_protocol.runs.lifecycle import RunStatus
 from pyoco_protocol.runs.snapshot import RunSnapshot
 
-# Some moment; a test that cares about time names its own.
+# An arbitrary time; a test about time sets its own.
 NOW = 1_700_000_000.0
 
 
 def job_json(**fields: Any) -> dict[str, Any]:
-    """Return the JSON of a valid job with `fields` set; None takes a field away."""
+    """Return the JSON of a valid job with `fields` set; None removes a field."""
     defaults = {
         "run_id": new_run_id(),
         "flow_name": "hello",
@@ -28,7 +28,7 @@ def job_json(**fields: Any) -> dict[str, Any]:
 
 
 def snapshot_json(**fields: Any) -> dict[str, Any]:
-    """Return the JSON of a valid PENDING snapshot with `fields` set; None takes a field away."""
+    """Return the JSON of a valid PENDING snapshot with `fields` set; None removes a field."""
     defaults = {
         "run_id": new_run_id(),
         "flow_name": "hello",

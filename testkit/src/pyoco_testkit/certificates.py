@@ -1,4 +1,4 @@
-"""Certificates for one test: an authority of its own, and what it vouches for."""
+"""A certificate authority for one test, and the certificates it issues."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,14 +8,14 @@ import trustme
 
 @dataclass(frozen=True)
 class CertificateFiles:
-    """A certificate and its key, as files."""
+    """The files of a certificate and of its private key."""
 
     cert: Path
     key: Path
 
 
 class Authority:
-    """Somebody who vouches for others; `ca` is the file by which one trusts them."""
+    """A certificate authority; `ca` is the file of its own certificate, for clients to trust."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -25,7 +25,7 @@ class Authority:
         self._ca.cert_pem.write_to_path(str(self.ca))
 
     def certificate(self, name: str = "127.0.0.1") -> CertificateFiles:
-        """Return a new certificate for a host, or for whoever goes by a name."""
+        """Return a new certificate for a host name or a user name."""
         issued = self._ca.issue_cert(name)
         stem = name.replace("@", "-at-")
         files = CertificateFiles(

@@ -1,4 +1,4 @@
-"""Commands that run to their end, as a user at a shell meets them."""
+"""Runs a command to its end, as from a shell."""
 
 import json
 import subprocess
@@ -14,14 +14,14 @@ from pyoco_testkit.environment import clean_environment
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """How a command ended, and what it said."""
+    """The exit code and the output of a command that has ended."""
 
     code: int
     out: str
     err: str
 
     def json(self) -> Any:
-        """Return the document on stdout."""
+        """Return stdout, parsed as JSON."""
         return json.loads(self.out)
 
 
@@ -33,7 +33,7 @@ async def run(
     directory: Path | None = None,
     timeout: float = 40.0,
 ) -> Done:
-    """Return how a command ended; its environment is ours without settings of the product."""
+    """Run a command to its end; it inherits our environment without the `PYOCO_*` settings."""
 
     def finish() -> Done:
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Documents as tests read them: their tables, and the blocks that can be run."""
+"""Reads the tables and the runnable code blocks of a Markdown document."""
 
 import re
 from collections.abc import Iterator
@@ -12,9 +12,9 @@ _CODE: Final = re.compile(r"^`([^`]*)`$")
 
 
 def tables_in(document: Path) -> dict[str, list[dict[str, str]]]:
-    """Return the first table under each heading: its rows, each by column.
+    """Return the first table under each heading, as rows by column name.
 
-    A cell that is all code loses its marks.
+    Backticks around a whole cell are removed.
     """
     tables: dict[str, list[dict[str, str]]] = {}
     heading, rows = "", list[list[str]]()
@@ -39,10 +39,10 @@ def _cells(line: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A block of a document that a marker above it makes part of a story.
+    """A code block with a marker above it, which a test runs or writes to a file.
 
-    `kind` is `run` (to its end), `background` (until the story is over) or `file` (`name` is
-    where its text goes); each `expected` text must appear in what it prints.
+    `kind` is `run` (runs to its end), `background` (runs until the last block has ended) or `file`
+    (its text is written to the path `name`). Its output must contain each text in `expected`.
     """
 
     kind: str
@@ -56,8 +56,8 @@ class Block:
 def blocks_in(document: Path) -> list[Block]:
     """Return the marked blocks of a document, in order.
 
-    `<!-- run: NAME -->`, `<!-- background: NAME -->` or `<!-- file: PATH -->` stands on the line
-    above the block; any number of `<!-- expect: TEXT -->` below it.
+    The line above a block is `<!-- run: NAME -->`, `<!-- background: NAME -->` or
+    `<!-- file: PATH -->`. Any number of `<!-- expect: TEXT -->` lines follow the block.
     """
     blocks: list[Block] = []
     marker: tuple[str, str] | None = None
@@ -76,7 +76,7 @@ def blocks_in(document: Path) -> list[Block]:
                 blocks.append(Block(marker[0], marker[1], language, f"{text}\n", number))
             marker = None
         elif marker is not None:
-            raise ValueError(f"{document.name}:{number}: a marker without a block below it")
+            raise ValueError(f"{document.name}:{number}: no code block follows the marker")
     return blocks
 
 

@@ -1,4 +1,4 @@
-"""What a process under test takes over from the process that runs the tests."""
+"""The environment variables and commands that processes under test get."""
 
 import os
 import sys
@@ -8,23 +8,23 @@ from pathlib import Path
 
 
 def clean_environment(overrides: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return our environment without any setting of the product, plus `overrides`.
+    """Return our environment without `PYOCO_*` variables, plus `overrides`.
 
-    A developer's own `PYOCO_*` variables or `.env` file must not decide a test.
+    The developer's own settings and `.env` file must not change the outcome of a test.
     """
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYOCO_")}
-    # Their log files are read while they run, so nothing may wait in a buffer.
+    # Tests read the log files of running processes, so the processes must not buffer output.
     return {**kept, "PYOCO_LOAD_DOTENV": "0", "PYTHONUNBUFFERED": "1", **(overrides or {})}
 
 
-def forget_settings() -> None:
-    """Remove every setting of the product from our own environment, for tests in this process."""
+def remove_settings() -> None:
+    """Remove all `PYOCO_*` variables from our own environment."""
     for name in [name for name in os.environ if name.startswith("PYOCO_")]:
         del os.environ[name]
 
 
 def command_path(name: str) -> Path:
-    """Return a command of the environment the tests run in, never another one of that name."""
+    """Return the path of a command in the environment of the tests; PATH is not searched."""
     scripts = (Path(sysconfig.get_path("scripts")), Path(sys.executable).parent)
     for folder in scripts:
         if (found := folder / name).is_file():

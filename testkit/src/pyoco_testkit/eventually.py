@@ -1,4 +1,4 @@
-"""Waiting for a fact instead of sleeping."""
+"""Waits for a condition instead of sleeping."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -14,7 +14,7 @@ _LONGEST_PAUSE: Final = 0.05
 
 
 class NeverHappenedError(AssertionError):
-    """What was waited for did not come; says what was there instead."""
+    """The expected value did not appear in time; the message holds the last value."""
 
 
 @overload
@@ -44,9 +44,9 @@ async def eventually(
     *,
     retry_on: tuple[type[Exception], ...] = (),
 ) -> object:
-    """Return what `probe` gives as soon as it is `expected`, or satisfies it if it is a predicate.
+    """Return the value of `probe` as soon as it equals `expected` or satisfies that predicate.
 
-    Errors of the probe end the wait, except those named in `retry_on`: they count as "not yet".
+    Exceptions of the types in `retry_on` count as "not yet"; other exceptions end the wait.
     """
     deadline = time.monotonic() + timeout
     pause = _FIRST_PAUSE
@@ -73,7 +73,7 @@ async def _ask(probe: Callable[[], object], deadline: float) -> object:
         return answer
     remaining = max(deadline - time.monotonic(), 0.0)
     try:
-        # A probe that hangs must not outlive the wait; the second more lets a slow one answer.
+        # A probe that hangs is cancelled. The extra second lets a slow probe answer.
         with anyio.fail_after(remaining + 1.0):
             return await answer
     except TimeoutError as error:

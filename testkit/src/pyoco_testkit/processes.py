@@ -1,4 +1,4 @@
-"""Real commands under test: started, watched, stopped, killed, frozen."""
+"""Starts, stops, kills and freezes the processes of a test, and reads their logs."""
 
 import contextlib
 import os
@@ -19,8 +19,8 @@ from pyoco_testkit.environment import clean_environment
 TAIL_BYTES: Final = 16_384
 _POLL: Final = 0.005
 
-# Sets PR_SET_PDEATHSIG before the command takes this process over. Done here rather than in
-# `preexec_fn`, which runs Python between fork and exec and is unsafe beside threads.
+# Sets PR_SET_PDEATHSIG and then executes the command in the same process. `preexec_fn` is no
+# alternative: it runs Python between fork and exec, which is unsafe in a process with threads.
 _DIE_WITH_PARENT: Final = """
 import ctypes, os, signal, sys
 if ctypes.CDLL(None).prctl(1, signal.SIGKILL) != 0 or os.getppid() != int(sys.argv[1]):
@@ -30,7 +30,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 
 
 class ProcessDiedError(RuntimeError):
-    """The process ended while something was expected of it; carries the end of its log."""
+    """The process ended too early; the message holds the end of its log."""
 
     def __init__(self, name: str, returncode: int, log: str) -> None:
         super().__init__(f"{name} ended with {returncode}\n{log}")
@@ -38,10 +38,10 @@ class ProcessDiedError(RuntimeError):
 
 
 class ManagedProcess:
-    """A command with its own process group and its output in one file.
+    """A command with its own process group, which writes its output to one file.
 
-    It dies with the process that started it, however that one ends. Leaving the context stops
-    it and whatever it started, and keeps the end of its log for the report of a failed test.
+    The kernel kills it when the test process ends. Leaving the context stops it and all its
+    descendants, and keeps the end of its log for the report of a failed test.
     """
 
     def __init__(
@@ -58,8 +58,8 @@ class ManagedProcess:
         self._env = clean_environment(env)
         self._popen: subprocess.Popen[bytes] | None = None
         self._descendants: set[psutil.Process] = set()
-        self._last_words: str | None = None
-        RECENT.append(self)
+        self._final_log_tail: str | None = None
+        PROCESSES_OF_TEST.append(self)
 
     async def __aenter__(self) -> Self:
         self.start()
@@ -73,21 +73,21 @@ class ManagedProcess:
     ) -> None:
         with anyio.CancelScope(shield=True):
             await self.stop()
-        self._last_words = self.log_tail()
+        self._final_log_tail = self.log_tail()
 
     def start(self) -> None:
-        """Start the command; its log grows on from an earlier start."""
+        """Start the command; its output is appended to the log of earlier starts."""
         if self.is_running:
-            raise RuntimeError(f"{self.name} runs already")
+            raise RuntimeError(f"{self.name} is already running")
         self.directory.mkdir(parents=True, exist_ok=True)
-        guard = (
+        wrapper = (
             [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid())]
             if sys.platform == "linux"
             else []
         )
         with self.log_path.open("ab") as log:
             self._popen = subprocess.Popen(
-                [*guard, *self.command],
+                [*wrapper, *self.command],
                 cwd=self.directory,
                 env=self._env,
                 stdin=subprocess.DEVNULL,
@@ -97,7 +97,7 @@ class ManagedProcess:
             )
 
     def set_env(self, env: Mapping[str, str]) -> None:
-        """Have the next start see `env` instead of what it was given at first."""
+        """Use `env` from the next start on."""
         self._env = clean_environment(env)
 
     @property
@@ -107,16 +107,16 @@ class ManagedProcess:
 
     @property
     def returncode(self) -> int | None:
-        """How it ended: minus the signal that killed it; None while it runs."""
+        """The exit code, or the negative signal number; None while the process runs."""
         return self._started.poll()
 
     @property
     def is_running(self) -> bool:
-        """Whether it was started and has not ended."""
+        """Whether the process was started and has not ended."""
         return self._popen is not None and self._popen.poll() is None
 
     def children(self) -> list[psutil.Process]:
-        """All living descendants, the nearest first."""
+        """Return all living descendants, children before grandchildren."""
         if not self.is_running:
             return []
         try:
@@ -127,45 +127,45 @@ class ManagedProcess:
         return [child for child in found if _is_alive(child)]
 
     def send(self, signum: signal.Signals) -> None:
-        """Send a signal to the process itself, not to its children; none if it has ended."""
+        """Send a signal to the process, not to its children; do nothing if it has ended."""
         self.children()
         self._started.send_signal(signum)
 
     def terminate(self) -> None:
-        """Ask it to stop, as an operator does (SIGTERM)."""
+        """Send SIGTERM."""
         self.send(signal.SIGTERM)
 
     def interrupt(self) -> None:
-        """Ask it to stop, as Ctrl-C does (SIGINT)."""
+        """Send SIGINT, as Ctrl-C does."""
         self.send(signal.SIGINT)
 
     def pause(self) -> None:
-        """Freeze it (SIGSTOP) and return when it is: alive, connected, and deaf."""
+        """Freeze the process with SIGSTOP and return when all its threads are stopped."""
         self.send(signal.SIGSTOP)
-        # On a busy machine one of its threads may go on for a moment, and answer.
+        # On a busy machine a thread may run on for a moment and answer a request.
         while self.is_running and not _is_frozen(self.pid):
             time.sleep(_POLL)
 
     def resume(self) -> None:
-        """Let it go on after `pause`."""
+        """Continue after `pause`."""
         self.send(signal.SIGCONT)
 
     def kill(self) -> None:
-        """End it at once (SIGKILL) and return when it is gone; its children are left to fate."""
+        """Kill the process with SIGKILL and return when it has ended; its children may live on."""
         self.send(signal.SIGKILL)
         self._started.wait(timeout=10)
 
     async def wait(self, timeout: float = 10.0) -> int:
-        """Return its exit code once it has ended; raise TimeoutError if it goes on."""
+        """Wait for the end and return the exit code; raise TimeoutError if the process runs on."""
         with anyio.move_on_after(timeout):
             while True:
                 if (code := self.returncode) is not None:
                     return code
                 await anyio.sleep(_POLL)
-        raise TimeoutError(f"{self.name} still runs after {timeout:g} s\n{self.log_tail()}")
+        raise TimeoutError(f"{self.name} is still running after {timeout:g} s\n{self.log_tail()}")
 
     async def stop(self, grace: float = 10.0) -> None:
-        """End it and all it started: politely first, then by force. Harmless when it has ended."""
+        """Stop the process with SIGTERM, after `grace` with SIGKILL, and kill its descendants."""
         if self._popen is None:
             return
         if self.is_running:
@@ -178,7 +178,7 @@ class ManagedProcess:
         await self._end_descendants()
 
     async def wait_for_log(self, text: str, timeout: float = 20.0) -> None:
-        """Return when `text` stands in the log; raise if the process ends before."""
+        """Wait until the log contains `text`; raise if the process ends before."""
         deadline = time.monotonic() + timeout
         while text not in self.log():
             self.check_alive()
@@ -187,20 +187,20 @@ class ManagedProcess:
             await anyio.sleep(_POLL)
 
     def check_alive(self) -> None:
-        """Raise ProcessDiedError if it has ended."""
+        """Raise ProcessDiedError if the process has ended."""
         if (code := self.returncode) is not None:
             raise ProcessDiedError(self.name, code, self.log_tail())
 
     def log(self) -> str:
-        """All it has written so far."""
+        """Return the whole log."""
         if not self.log_path.exists():
             return ""
         return self.log_path.read_text(encoding="utf-8", errors="replace")
 
     def log_tail(self) -> str:
-        """The end of what it has written, also after its directory is gone."""
+        """Return the end of the log, also after the directory was removed."""
         if not self.log_path.exists():
-            return self._last_words or ""
+            return self._final_log_tail or ""
         with self.log_path.open("rb") as log:
             log.seek(max(self.log_path.stat().st_size - TAIL_BYTES, 0))
             return log.read().decode(errors="replace")
@@ -209,7 +209,7 @@ class ManagedProcess:
         for child in self._descendants:
             with contextlib.suppress(psutil.NoSuchProcess):
                 child.kill()
-        # Not `psutil.wait_procs`: orphans stay zombies for as long as process 1 likes.
+        # `psutil.wait_procs` would wait for process 1 to reap orphans, which may take long.
         while any(_is_alive(child) for child in self._descendants):
             await anyio.sleep(_POLL)
         self._descendants.clear()
@@ -228,18 +228,18 @@ def _is_alive(process: psutil.Process) -> bool:
         return False
 
 
-# Every process of the test that runs now; the pytest plugin empties it before each test.
-RECENT: Final[list[ManagedProcess]] = []
+# The processes of the current test; the pytest plugin clears the list before each test.
+PROCESSES_OF_TEST: Final[list[ManagedProcess]] = []
 
 
 def _is_frozen(pid: int) -> bool:
-    """Whether all threads of a process are stopped."""
+    """Return whether all threads of a process are stopped."""
     threads = Path(f"/proc/{pid}/task")
     if not threads.exists():
         return psutil.Process(pid).status() == psutil.STATUS_STOPPED
     try:
         stats = [(thread / "stat").read_text() for thread in threads.iterdir()]
     except (FileNotFoundError, ProcessLookupError):
-        # A thread has ended while we looked.
+        # A thread ended while its state was read.
         return False
     return all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)

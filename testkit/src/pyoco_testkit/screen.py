@@ -1,7 +1,7 @@
-"""What a terminal shows after what was written to it: rows of text, cursor, modes.
+"""A terminal emulator for tests: rows of text, cursor, modes.
 
-It knows the few sequences that our own commands use, and refuses all others, so that nothing is
-asserted about a screen that would look different on a real terminal.
+It implements the few escape sequences that our commands use and raises on all others, so that a
+test cannot pass with a screen that would look different on a real terminal.
 """
 
 import codecs
@@ -11,30 +11,30 @@ from dataclasses import dataclass, field
 from typing import Final
 
 _SEQUENCE: Final = re.compile(r"\x1b\[(\??)([0-9;]*)([A-Za-z])")
-_BEGUN: Final = re.compile(r"\x1b(\[\??[0-9;]*)?$")
-# Fills the second column of a wide character.
-_SHADOW: Final = ""
+_INCOMPLETE: Final = re.compile(r"\x1b(\[\??[0-9;]*)?$")
+# The cell in the second column of a wide character.
+_WIDE_REST: Final = ""
 
 
 @dataclass
 class _Row:
     cells: list[str] = field(default_factory=list)
-    # Whether the text goes on in the next row because this one was full.
-    goes_on: bool = False
+    # Whether the text wraps into the next row.
+    wraps_on: bool = False
 
     def text(self) -> str:
         return "".join(self.cells).rstrip()
 
 
 class UnknownSequenceError(AssertionError):
-    """A sequence that this screen does not know, or a control character that has no place here."""
+    """An escape sequence or control character that this screen does not implement."""
 
 
 class Screen:
-    """A terminal of so many columns and lines, fed with bytes.
+    """A terminal of `columns` by `lines` that interprets the bytes written to it.
 
-    With `reflows`, text that wrapped or no longer fits moves between rows when the width changes,
-    as in most terminals of today; without, rows are cut, as in xterm.
+    When the width changes, `reflows` decides what happens to long rows: text is wrapped again, as
+    in most terminals, or rows are cut, as in xterm.
     """
 
     def __init__(self, columns: int, lines: int, *, reflows: bool = True) -> None:
@@ -52,21 +52,21 @@ class Screen:
 
     @property
     def cursor(self) -> tuple[int, int]:
-        """Column and line of the cursor on the screen, from 0."""
+        """Column and line of the cursor on the screen, counted from 0."""
         return self._column, self._row - self._top
 
     @property
     def rows(self) -> list[str]:
-        """The rows on the screen without trailing space, down to the last that holds text."""
+        """The rows on the screen without trailing spaces and without empty rows at the end."""
         return _without_empty_end([row.text() for row in self._rows[self._top :]])
 
     @property
     def history(self) -> list[str]:
-        """All rows, with those that have left the screen at its top."""
+        """All rows, including those that scrolled off the top."""
         return _without_empty_end([row.text() for row in self._rows])
 
     def colours_of(self, text: str) -> set[str]:
-        """Return in which colours (SGR parameters, empty for none) `text` was written."""
+        """Return the colours (SGR parameters, empty for none) in which `text` was written."""
         written = "".join(character for character, _ in self.painted)
         return {
             attributes
@@ -75,10 +75,10 @@ class Screen:
         }
 
     def feed(self, data: bytes) -> None:
-        """Take in what was written; a sequence may come in pieces."""
+        """Interpret written bytes; an escape sequence may be split between two calls."""
         text = self._rest + self._decoder.decode(data)
-        if begun := _BEGUN.search(text):
-            self._rest, text = text[begun.start() :], text[: begun.start()]
+        if incomplete := _INCOMPLETE.search(text):
+            self._rest, text = text[incomplete.start() :], text[: incomplete.start()]
         else:
             self._rest = ""
         at = 0
@@ -87,7 +87,7 @@ class Screen:
                 found = _SEQUENCE.match(text, at)
                 if found is None:
                     raise UnknownSequenceError(repr(text[at : at + 10]))
-                self._obey(*found.groups())
+                self._apply_sequence(*found.groups())
                 at = found.end()
             else:
                 self._put(text[at])
@@ -100,7 +100,7 @@ class Screen:
                 self._reflow(columns)
             else:
                 for row in self._rows[self._top :]:
-                    if row.cells[columns : columns + 1] == [_SHADOW]:
+                    if row.cells[columns : columns + 1] == [_WIDE_REST]:
                         row.cells[columns - 1] = " "
                     del row.cells[columns:]
         self.columns, self.lines = columns, lines
@@ -111,23 +111,23 @@ class Screen:
     def _reflow(self, columns: int) -> None:
         rows: list[_Row] = []
         cursor_row = 0
-        begins = True
+        is_new_line = True
         for number, row in enumerate(self._rows):
-            if begins:
+            if is_new_line:
                 rows.append(_Row())
             if number == self._row:
                 cursor_row = len(rows) - 1
-            filled = row.cells if row.goes_on else _trimmed(row.cells)
+            filled = row.cells if row.wraps_on else _trimmed(row.cells)
             for at, cell in enumerate(filled):
-                width = 2 if filled[at + 1 : at + 2] == [_SHADOW] else 1
-                if cell != _SHADOW and len(rows[-1].cells) + width > columns:
-                    rows[-1].goes_on = True
+                width = 2 if filled[at + 1 : at + 2] == [_WIDE_REST] else 1
+                if cell != _WIDE_REST and len(rows[-1].cells) + width > columns:
+                    rows[-1].wraps_on = True
                     rows.append(_Row())
                 rows[-1].cells.append(cell)
-            begins = not row.goes_on
+            is_new_line = not row.wraps_on
         self._rows, self._row = rows, cursor_row
 
-    def _obey(self, private: str, parameters: str, final: str) -> None:
+    def _apply_sequence(self, private: str, parameters: str, final: str) -> None:
         numbers = [int(number) if number else 0 for number in parameters.split(";")]
         amount = max(numbers[0], 1)
         if private:
@@ -165,7 +165,7 @@ class Screen:
         width = 2 if unicodedata.east_asian_width(character) in "WF" else 1
         if self._column + width > self.columns:
             if self.wraps:
-                self._rows[self._row].goes_on = True
+                self._rows[self._row].wraps_on = True
                 self._next_row()
                 self._column = 0
             else:
@@ -173,7 +173,7 @@ class Screen:
         self.painted.append((character, self.attributes))
         cells = self._rows[self._row].cells
         cells.extend(" " * (self._column + width - len(cells)))
-        cells[self._column : self._column + width] = [character, _SHADOW][:width]
+        cells[self._column : self._column + width] = [character, _WIDE_REST][:width]
         self._column += width
 
     def _next_row(self) -> None:

@@ -1,4 +1,4 @@
-"""A whole system for one test: broker, gateway, workers, each a real process."""
+"""Broker, gateway and workers for one test, each a real process."""
 
 import json
 import os
@@ -22,14 +22,14 @@ from pyoco_testkit.processes import ManagedProcess
 
 START_TIMEOUT: Final = 30.0
 TERMINAL: Final = frozenset({"COMPLETED", "FAILED", "CANCELLED"})
-# What is said of a run's worker beside its snapshot; it moves on when the run is long over.
-OF_THE_WORKER: Final = frozenset({"worker_alive", "worker_heartbeat_at", "worker_tags"})
+# Fields about the run's worker, which change even after the run has ended.
+WORKER_FIELDS: Final = frozenset({"worker_alive", "worker_heartbeat_at", "worker_tags"})
 
 
 class StackClient:
-    """The HTTP API as a test sees it: JSON in, plain dictionaries out.
+    """A small HTTP client that returns plain dictionaries.
 
-    On purpose not the SDK: a test of the gateway must not pass because two mistakes agree.
+    It does not use the SDK, because an error in both the SDK and the gateway could go unnoticed.
     """
 
     def __init__(self, base_url: str) -> None:
@@ -47,25 +47,25 @@ class StackClient:
         """Return the snapshot of a run; `include=["records"]` adds its task records."""
         answer = await self.http.get(f"/runs/{run_id}", params={"include": list(include)})
         run = _expect_ok(answer)
-        return {name: value for name, value in run.items() if name not in OF_THE_WORKER}
+        return {name: value for name, value in run.items() if name not in WORKER_FIELDS}
 
     async def status(self, run_id: str) -> str:
         """Return the status of a run."""
         return str((await self.get(run_id))["status"])
 
     async def cancel(self, run_id: str) -> dict[str, Any]:
-        """Ask for a cancel and return the snapshot that answers it."""
+        """Request a cancel and return the snapshot in the answer."""
         return _expect_ok(await self.http.post(f"/runs/{run_id}/cancel"))
 
     async def wait(
         self, run_id: str, timeout: float = 20.0, *, include: Sequence[str] = ()
     ) -> dict[str, Any]:
-        """Return the snapshot of a run once it has ended, in whatever way."""
+        """Wait until a run has a terminal status, and return its snapshot."""
 
         def ended(snapshot: Mapping[str, Any]) -> bool:
             return snapshot["status"] in TERMINAL
 
-        # While a broker or gateway restarts there is no answer, or a 503: that is "not yet".
+        # During a restart of broker or gateway there is no answer, or a 503.
         return await eventually(
             lambda: self.get(run_id, include=include),
             ended,
@@ -87,10 +87,10 @@ def _expect_ok(answer: httpx.Response) -> dict[str, Any]:
 
 
 class Stack:
-    """A broker and a gateway that run, and workers as the test asks for them.
+    """A running broker and gateway; a test starts its own workers.
 
-    Everything lies under one directory, which is also the working directory of the processes:
-    what they leave behind can be looked at. `env` goes to the gateway and to each worker.
+    All files are in one directory, which is also the working directory of the processes. `env` is
+    passed to the gateway and to each worker.
     """
 
     def __init__(
@@ -144,9 +144,9 @@ class Stack:
         return self._gateway
 
     async def start_gateway(self) -> ManagedProcess:
-        """Start the gateway, or start it again on its port, and return when it answers.
+        """Start or restart the gateway on the same port, and return when it answers.
 
-        With a broker that runs it is then able to take runs; without one it only answers.
+        If the broker runs, the gateway can then accept runs.
         """
         if self._gateway is None:
             command = [
@@ -159,7 +159,7 @@ class Stack:
             self._exits.push_async_exit(self._gateway)
         self.gateway.start()
         if self.nats.process.is_running:
-            # `/health` says nothing of the broker; that a run is unknown takes a look into it.
+            # `/health` does not need the broker; a 404 for an unknown run does.
             path, expected = f"/runs/{uuid.uuid4()}", httpx.codes.NOT_FOUND
         else:
             path, expected = "/health", httpx.codes.OK
@@ -177,9 +177,9 @@ class Stack:
         env: Mapping[str, str] | None = None,
         arguments: Sequence[str] = (),
     ) -> AsyncGenerator[ManagedProcess]:
-        """A worker that can take jobs; `flows` is `path/to/file.py:function`.
+        """Start a worker and wait until it is ready; `flows` is `path/to/file.py:function`.
 
-        `arguments` are further arguments of the command. Leaving the context stops it.
+        `arguments` are added to the command line. Leaving the context stops the worker.
         """
         self._workers += 1
         name = worker_id or f"worker-{self._workers}"
@@ -195,21 +195,21 @@ class Stack:
             await process.wait_for_log("worker ready", START_TIMEOUT)
             yield process
 
-    async def messages(self, stream: str) -> int:
-        """Return how many messages a stream of the broker holds."""
+    async def message_count(self, stream: str) -> int:
+        """Return the number of messages in a stream of the broker."""
         async with self._broker() as client:
             return int((await client.jetstream().stream_info(stream)).state.messages)
 
-    async def deliver_twice(self, run_id: str) -> None:
-        """Put another job of a run into the queue, as a repeated publish would."""
+    async def publish_job_again(self, run_id: str) -> None:
+        """Publish a second job of a run, as a repeated publish would."""
         run = await self.client.get(run_id)
         names = ("run_id", "flow_name", "tag", "tags", "params", "submitted_at")
         job = json.dumps({name: run[name] for name in names}).encode()
         async with self._broker() as client:
             await client.jetstream().publish(f"pyoco.work.{run['tag']}", job)
 
-    async def letters(self) -> list[dict[str, Any]]:
-        """Return the dead letters, the oldest first."""
+    async def dead_letters(self) -> list[dict[str, Any]]:
+        """Return all dead letters, the oldest first."""
         async with self._broker() as client:
             js = client.jetstream()
             last = (await js.stream_info("PYOCO_DLQ")).state.last_seq
@@ -217,13 +217,13 @@ class Stack:
                 json.loads((await js.get_msg("PYOCO_DLQ", seq)).data) for seq in range(1, last + 1)
             ]
 
-    async def queue(self, tag: str, job: bytes) -> None:
-        """Put a message into the queue that need not be a job."""
+    async def publish_job(self, tag: str, job: bytes) -> None:
+        """Publish bytes to the queue of a tag; they need not be a valid job."""
         async with self._broker() as client:
             await client.jetstream().publish(f"pyoco.work.{tag}", job)
 
     async def add_consumer(self, tag: str, *, max_deliver: int, ack_wait_sec: float) -> None:
-        """Make the consumer of a tag before any worker does, with limits of its own."""
+        """Create the consumer of a tag with other limits than a worker would choose."""
         config = {
             "durable_name": f"pyoco_workers_{tag}",
             "filter_subject": f"pyoco.work.{tag}",
@@ -239,7 +239,7 @@ class Stack:
 
     @asynccontextmanager
     async def _broker(self) -> AsyncGenerator[Any]:
-        # Not at the top: pytest loads this module, and `--without nats` must find it unused.
+        # Imported here because pytest loads this module before `--without nats` hides `nats`.
         import nats
 
         client = await nats.connect(self.nats.url)
@@ -263,7 +263,7 @@ class Stack:
 
 
 def free_port() -> int:
-    """Return a port nobody listens on now."""
+    """Return a port on which no process listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

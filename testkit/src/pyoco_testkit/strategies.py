@@ -1,4 +1,4 @@
-"""Hypothesis strategies for what travels: ids, names, params, statuses."""
+"""Hypothesis strategies for wire values: ids, names, params, statuses, jobs, snapshots."""
 
 from string import ascii_letters, digits
 from typing import Any
@@ -12,8 +12,8 @@ from pyoco_protocol.runs.lifecycle import RunStatus, TaskStatus
 from pyoco_protocol.runs.snapshot import RunSnapshot
 from pyoco_testkit.builders import job, snapshot
 
-# What a double holds exactly, which is what other readers of our JSON can keep.
-_WHOLE_LIMIT = 2**53
+# Integers up to this size fit into a double, which other readers of our JSON use.
+_INTEGER_LIMIT = 2**53
 
 run_ids: st.SearchStrategy[str] = st.uuids().map(str)
 run_statuses: st.SearchStrategy[RunStatus] = st.sampled_from(RunStatus)
@@ -24,7 +24,7 @@ tags: st.SearchStrategy[str] = st.text(
     alphabet=ascii_letters + digits + "_-", min_size=1, max_size=MAX_TAG_CHARS
 )
 
-# Printable text of any script; hiragana, katakana and kanji often enough to matter.
+# Printable text of any script, with a larger share of Japanese.
 _printable = st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"])
 _japanese = st.sampled_from("あいうえおアイウエオー日次集計処理・（）々")
 flow_names: st.SearchStrategy[str] = st.one_of(
@@ -39,7 +39,7 @@ json_values: st.SearchStrategy[JsonValue] = st.recursive(
     st.one_of(
         st.none(),
         st.booleans(),
-        st.integers(min_value=-_WHOLE_LIMIT, max_value=_WHOLE_LIMIT),
+        st.integers(min_value=-_INTEGER_LIMIT, max_value=_INTEGER_LIMIT),
         st.floats(allow_nan=False, allow_infinity=False),
         st.text(alphabet=_encodable, max_size=40),
     ),
@@ -61,8 +61,8 @@ jobs: st.SearchStrategy[RunJob] = st.builds(
 
 @st.composite
 def snapshots(draw: st.DrawFn, /, **fields: Any) -> RunSnapshot:
-    """Return snapshots as they may stand in the bucket; `fields` are strategies, put over ours."""
-    wanted = {
+    """Return snapshots as the bucket may hold them; strategies in `fields` replace defaults."""
+    strategies = {
         "run_id": run_ids,
         "flow_name": flow_names,
         "status": run_statuses,
@@ -76,4 +76,4 @@ def snapshots(draw: st.DrawFn, /, **fields: Any) -> RunSnapshot:
         "error": st.none() | st.text(alphabet=_encodable, max_size=40),
         **fields,
     }
-    return snapshot(**{name: draw(strategy) for name, strategy in wanted.items()})
+    return snapshot(**{name: draw(strategy) for name, strategy in strategies.items()})

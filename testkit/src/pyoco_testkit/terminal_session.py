@@ -1,4 +1,4 @@
-"""A command on a terminal of its own, as a person sees it."""
+"""Runs a command on a pseudo-terminal and reads its screen."""
 
 import contextlib
 import fcntl
@@ -19,8 +19,8 @@ from pyoco_testkit.environment import clean_environment
 from pyoco_testkit.eventually import eventually
 from pyoco_testkit.screen import Screen
 
-# Makes the terminal the one that Ctrl-C is typed on, then becomes the command.
-_ON_ITS_TERMINAL: Final = """
+# Makes the terminal the controlling terminal, which Ctrl-C needs, and executes the command.
+_RUN_ON_TERMINAL: Final = """
 import fcntl, os, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execv(sys.argv[1], sys.argv[1:])
@@ -28,9 +28,10 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 
 class TerminalSession:
-    """A command whose input and output is a pseudo-terminal; `screen` is what it shows.
+    """A command on a pseudo-terminal; `screen` holds what the terminal shows.
 
-    What `open_files` names is inherited under the same number.
+    The command inherits the file descriptors in `open_files` under the same numbers. `before` is
+    text on the screen before the command starts.
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class TerminalSession:
         before: str = "",
     ) -> None:
         self.screen = Screen(columns, lines, reflows=reflows)
-        self.trouble: BaseException | None = None
+        self.screen_error: BaseException | None = None
         self._command = [str(part) for part in command]
         self._env = {
             **clean_environment({"TERM": "xterm-256color", "LANG": "C.UTF-8"}),
@@ -61,12 +62,11 @@ class TerminalSession:
     async def __aenter__(self) -> Self:
         self._master, slave = pty.openpty()
         self._set_size()
-        # What stood on the screen before, which must still be there afterwards.
         self.screen.feed(self._before.replace("\n", "\r\n").encode())
         self._slave: int | None = slave
         self._modes = self._modes_now()
-        self._process = subprocess.Popen(  # noqa: ASYNC220  starts in a moment
-            [sys.executable, "-c", _ON_ITS_TERMINAL, *self._command],
+        self._process = subprocess.Popen(  # noqa: ASYNC220  it returns at once
+            [sys.executable, "-c", _RUN_ON_TERMINAL, *self._command],
             stdin=slave,
             stdout=slave,
             stderr=slave,
@@ -87,18 +87,18 @@ class TerminalSession:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-        self._let_go()
+        self._close_slave()
         self._reader.join()
         os.close(self._master)
 
     @property
     def pid(self) -> int:
-        """The process of the command."""
+        """The process id of the command."""
         return self._process.pid
 
     @property
     def is_as_found(self) -> bool:
-        """Whether the terminal is as before: its cursor, wrapping, colours, and line discipline."""
+        """Whether cursor, wrapping, colours and line discipline are as before the command."""
         screen = self.screen
         return (screen.is_cursor_visible, screen.wraps, screen.attributes) == (
             True,
@@ -107,36 +107,36 @@ class TerminalSession:
         ) and self._modes_now() == self._modes
 
     def type(self, keys: str) -> None:
-        """Press keys; `\\x03` is Ctrl-C."""
+        """Type keys; `\\x03` is Ctrl-C."""
         os.write(self._master, keys.encode())
 
     def resize(self, columns: int, lines: int) -> None:
-        """Change the size of the window; the command is told, as by a real one."""
+        """Change the size of the window; the kernel sends SIGWINCH to the command."""
         with self._lock:
             self.screen.resize(columns, lines)
             self._set_size()
 
     async def shows(self, text: str, timeout: float = 15.0) -> None:
-        """Wait until `text` can be read on the screen, or fail with what is there instead."""
+        """Wait until the screen contains `text`; the error message holds the screen."""
         await eventually(self._shown, lambda shown: text in shown, timeout)
-        if self.trouble is not None:
-            raise self.trouble
+        if self.screen_error is not None:
+            raise self.screen_error
 
     async def ended(self, timeout: float = 15.0) -> int:
-        """Return the exit code of the command, with all it wrote on the screen."""
+        """Wait for the end of the command and of its output, and return its exit code."""
         code = await eventually(self._process.poll, lambda code: code is not None, timeout)
-        # Without anybody who could write, the reader ends with the last byte.
-        self._let_go()
+        # With no writer left, the reader ends after the last byte.
+        self._close_slave()
         self._reader.join(timeout)
-        if self.trouble is not None:
-            raise self.trouble
+        if self.screen_error is not None:
+            raise self.screen_error
         assert isinstance(code, int)
         return code
 
     def _modes_now(self) -> list[object]:
         return list(termios.tcgetattr(self._master))
 
-    def _let_go(self) -> None:
+    def _close_slave(self) -> None:
         if self._slave is not None:
             os.close(self._slave)
             self._slave = None
@@ -155,6 +155,6 @@ class TerminalSession:
                 with self._lock:
                     self.screen.feed(data)
         except OSError:
-            return  # Nobody has the other end open any more.
+            return  # The last writer has closed the terminal.
         except AssertionError as error:
-            self.trouble = error
+            self.screen_error = error

@@ -1,4 +1,4 @@
-"""The flows that the end-to-end tests run."""
+"""Flows for the end-to-end tests."""
 
 import ctypes
 import os
@@ -15,10 +15,10 @@ from pyoco.core.models import Flow
 
 
 def resolve(flow_name: str) -> Flow:
-    """Return a new flow of this name; KeyError for one that is not here."""
+    """Return a new flow of this name; raise KeyError for an unknown name."""
     flow = Flow(name=flow_name)
-    for step in STORIES[flow_name]:
-        # A task collects the edges of every flow it is put into, so each flow gets its own.
+    for step in FLOWS[flow_name]:
+        # A task object keeps the edges of every flow it is part of, so each flow gets new tasks.
         flow >> task(step)
     return flow
 
@@ -33,17 +33,17 @@ def greet(ctx: Any) -> str:
 
 
 def shout(greet: str) -> str:
-    """Return what the step before returned, louder."""
+    """Return the output of the previous task in upper case."""
     return greet.upper()
 
 
 def fail() -> None:
-    """Raise."""
+    """Raise ValueError."""
     raise ValueError("the shop is closed")
 
 
 def fragile(ctx: Any) -> str:
-    """Raise unless the file `needs` is there."""
+    """Return the content of the file `needs`; raise if it does not exist."""
     return Path(ctx.params["needs"]).read_text(encoding="utf-8")
 
 
@@ -56,22 +56,22 @@ def nap(ctx: Any) -> str:
 
 
 def deaf(ctx: Any) -> None:
-    """Sleep and never look whether anybody wants us to stop."""
+    """Sleep for the param `seconds` without checking for a cancel."""
     time.sleep(float(ctx.params.get("seconds", 60)))
 
 
 def leave(ctx: Any) -> None:
-    """End the process."""
+    """End the process with an exit code."""
     os._exit(int(ctx.params.get("code", 3)))
 
 
 def crash() -> None:
-    """Read where nothing is."""
+    """Crash the process by reading address 0."""
     ctypes.string_at(0)
 
 
 def ledger(ctx: Any) -> None:
-    """Add a line to the file `ledger`: who did it, and under which attempt."""
+    """Append run id, attempt and process id to the file `ledger`."""
     line = f"{os.environ['PYOCO_RUN_ID']} {os.environ['PYOCO_ATTEMPT']} {os.getpid()}\n"
     with Path(ctx.params["ledger"]).open("a", encoding="utf-8") as file:
         file.write(line)
@@ -85,7 +85,7 @@ def large(ctx: Any) -> str:
 
 
 def surroundings() -> dict[str, Any]:
-    """Return what a flow can see: where it works, what it knows of its worker."""
+    """Return the working directory, its files and the environment of the flow."""
     Path("note.txt").write_text("left behind", encoding="utf-8")
     return {
         "cwd": str(Path.cwd()),
@@ -95,13 +95,13 @@ def surroundings() -> dict[str, Any]:
 
 
 def grandchild() -> int:
-    """Start a process that would outlive us."""
+    """Start a process that sleeps for ten minutes."""
     sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     return sleeper.pid
 
 
 def busy(ctx: Any) -> int:
-    """Compute in Python for the param `seconds`."""
+    """Use the CPU for the param `seconds`."""
     until = time.monotonic() + float(ctx.params["seconds"])
     rounds = 0
     while time.monotonic() < until:
@@ -110,32 +110,32 @@ def busy(ctx: Any) -> int:
 
 
 def greedy() -> bool:
-    """Hold the interpreter lock for seconds on end: one long multiplication."""
+    """Hold the interpreter lock for several seconds with one long multiplication."""
     number: int = 9**9**7
     return number > 1
 
 
 def poison() -> None:
-    """Kill the worker, as one that runs out of memory is killed."""
+    """Kill the worker process with SIGKILL."""
     os.kill(os.getppid(), signal.SIGKILL)
 
 
 def talk(ctx: Any) -> None:
-    """Print a line, and another one when the file `until` is there."""
-    print("I am waiting")  # noqa: T201 - what a flow does
+    """Print a line, wait for the file `until`, and print two more lines."""
+    print("I am waiting")  # noqa: T201 - flows print
     while not Path(ctx.params["until"]).exists() and not ctx.is_cancelled:
         time.sleep(0.01)
-    print("at last", file=sys.stderr)  # noqa: T201 - what a flow does
-    os.system("echo done")  # noqa: S605, S607 - another program prints
+    print("at last", file=sys.stderr)  # noqa: T201 - flows print
+    os.system("echo done")  # noqa: S605, S607 - output of another program
 
 
 def chatter(ctx: Any) -> None:
-    """Print `lines` lines."""
+    """Print the param `lines` lines."""
     for number in range(int(ctx.params["lines"])):
-        print(f"line {number}")  # noqa: T201 - what a flow does
+        print(f"line {number}")  # noqa: T201 - flows print
 
 
-STORIES: dict[str, tuple[Callable[..., object], ...]] = {
+FLOWS: dict[str, tuple[Callable[..., object], ...]] = {
     "noop": (noop,),
     "greet": (greet, shout),
     "fail": (greet, fail, shout),

@@ -1,4 +1,4 @@
-"""A system whose broker runs as `pyoco-server-admin nats-config` has it: users, rights, TLS."""
+"""A stack whose broker is configured by `pyoco-server-admin nats-config`: users, rights, TLS."""
 
 import ssl
 from collections.abc import AsyncGenerator
@@ -16,8 +16,8 @@ from pyoco_testkit.stack import Stack
 
 
 @dataclass(frozen=True)
-class GuardedStack:
-    """A stack, and the environments by which its parts log in: `gateway`, `worker-cpu`, …"""
+class SecuredStack:
+    """A stack, and the login variables of each user: `gateway`, `worker-cpu`, …"""
 
     stack: Stack
     logins: dict[str, dict[str, str]]
@@ -26,18 +26,18 @@ class GuardedStack:
     def worker(
         self, tag: str, *, env: dict[str, str] | None = None, **options: Any
     ) -> AbstractAsyncContextManager[ManagedProcess]:
-        """A worker of this tag, with the login that was made for it."""
+        """Start a worker of this tag with the login created for the tag."""
         login = self.logins[f"worker-{tag}"]
         return self.stack.worker(tag, env={**login, **(env or {})}, **options)
 
-    def trust(self) -> ssl.SSLContext:
-        """Whom a client of this broker has to trust."""
+    def tls_context(self) -> ssl.SSLContext:
+        """Return a TLS context that trusts the certificate of the broker."""
         return ssl.create_default_context(cafile=self.authority.ca)
 
     @asynccontextmanager
-    async def client_of(self, who: str) -> AsyncGenerator[tuple[Any, list[str]]]:
-        """A bare client with somebody's login, and what the server has denied it so far."""
-        # Not at the top: see `Stack`.
+    async def client_of(self, user: str) -> AsyncGenerator[tuple[Any, list[str]]]:
+        """Connect a NATS client as a user; yield it and the list of errors the server sends it."""
+        # Imported here for the reason given in `Stack`.
         import nats
 
         denied: list[str] = []
@@ -45,13 +45,13 @@ class GuardedStack:
         async def on_error(error: Exception) -> None:
             denied.append(str(error))
 
-        login = self.logins[who]
+        login = self.logins[user]
         client = await nats.connect(
             self.stack.nats.url,
             user=login["PYOCO_NATS_USER"],
             password=login["PYOCO_NATS_PASSWORD"],
             inbox_prefix=login["PYOCO_NATS_INBOX_PREFIX"],
-            tls=self.trust(),
+            tls=self.tls_context(),
             error_cb=on_error,
         )
         try:
@@ -61,18 +61,18 @@ class GuardedStack:
 
 
 @asynccontextmanager
-async def guarded_stack(
+async def secured_stack(
     directory: Path, *arguments: str, env: dict[str, str] | None = None
-) -> AsyncGenerator[GuardedStack]:
-    """A broker and a gateway that run; `arguments` go to `nats-config`."""
+) -> AsyncGenerator[SecuredStack]:
+    """Start a secured broker and a gateway; `arguments` are passed to `nats-config`."""
     authority = Authority(directory / "certificates")
-    shown = authority.certificate()
+    broker = authority.certificate()
     config = directory / "nats-server.conf"
     done = await anyio.run_process(
         [
             *(command_path("pyoco-server-admin"), "nats-config", "--output", config),
             *("--store-dir", directory / "store"),
-            *("--tls-cert", shown.cert, "--tls-key", shown.key, "--tls-ca", authority.ca),
+            *("--tls-cert", broker.cert, "--tls-key", broker.key, "--tls-ca", authority.ca),
             *arguments,
         ],
         env=clean_environment(env),
@@ -85,12 +85,12 @@ async def guarded_stack(
     }
     stack = Stack(directory / "stack", env=logins["gateway"], nats_config_file=config)
     async with stack:
-        yield GuardedStack(stack, logins, authority)
+        yield SecuredStack(stack, logins, authority)
 
 
 def _variables(text: str) -> dict[str, str]:
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     variables = dict(line.split("=", 1) for line in lines)
-    # The server listens on a port that is free, not where it was told to.
+    # The test server listens on a free port, not on the configured one.
     del variables["PYOCO_NATS_URL"]
     return variables

@@ -1,4 +1,4 @@
-"""Another client, while something is done to the gateway."""
+"""A client that measures how fast the gateway answers while a test puts load on it."""
 
 import http.client
 import threading
@@ -7,37 +7,37 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Neighbour(threading.Thread):
-    """Asks again and again whether the gateway serves; `took` is how long each answer took."""
+class HealthPoller(threading.Thread):
+    """Requests `/health` until stopped; `response_times` holds the seconds of each answer."""
 
     def __init__(self, port: int) -> None:
         super().__init__(daemon=True)
         self._port = port
         self._stopped = threading.Event()
-        self.took: list[float] = []
+        self.response_times: list[float] = []
 
     def run(self) -> None:
-        """Ask until stopped."""
+        """Send requests over one connection, 10 ms apart."""
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
         while not self._stopped.wait(0.01):
             began = time.perf_counter()
             connection.request("GET", "/health")
             assert connection.getresponse().read()
-            self.took.append(time.perf_counter() - began)
+            self.response_times.append(time.perf_counter() - began)
         connection.close()
 
     def stop(self) -> None:
-        """Have it asked for the last time."""
+        """Stop after the current request."""
         self._stopped.set()
         self.join()
 
 
 @contextmanager
-def neighbour(port: int) -> Iterator[Neighbour]:
-    """A client beside those of the test, for as long as the context lasts."""
-    client = Neighbour(port)
-    client.start()
+def polled_health(port: int) -> Iterator[HealthPoller]:
+    """Poll the gateway on `port` for as long as the context lasts."""
+    poller = HealthPoller(port)
+    poller.start()
     try:
-        yield client
+        yield poller
     finally:
-        client.stop()
+        poller.stop()

@@ -1,4 +1,4 @@
-"""A broker with a user for each part: all goes as before, and nobody can do what is not theirs."""
+"""With a broker user for each process, everything works and no user has excess permissions."""
 
 import json
 import shutil
@@ -11,7 +11,7 @@ import nats.errors
 import pytest
 
 from pyoco_testkit.eventually import eventually
-from pyoco_testkit.guarded_stack import GuardedStack, guarded_stack
+from pyoco_testkit.secured_stack import SecuredStack, secured_stack
 from pyoco_testkit.stack import Stack
 
 TASKS = Path(__file__).parent / "flows" / "yaml_tasks.py"
@@ -26,13 +26,13 @@ NAMES = {
     "PYOCO_RUNS_KV_BUCKET": "acme_runs",
     "PYOCO_WORKERS_KV_BUCKET": "acme_workers",
     "PYOCO_DLQ_SUBJECT_PREFIX": "acme.dead",
-    "PYOCO_RUN_LOG_SUBJECT_PREFIX": "acme.said",
+    "PYOCO_RUN_LOG_SUBJECT_PREFIX": "acme.output",
 }
 
 
 @pytest.fixture
 def modules(tmp_path: Path) -> dict[str, str]:
-    """Give the environment of a worker that can import the functions of these tests."""
+    """Return the environment of a worker that can import `yaml_tasks`."""
     directory = tmp_path / "modules"
     directory.mkdir()
     shutil.copy(TASKS, directory)
@@ -40,15 +40,15 @@ def modules(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-async def guarded(tmp_path: Path) -> AsyncGenerator[GuardedStack]:
-    """Give a system whose broker asks everybody who they are."""
-    async with guarded_stack(tmp_path, "--worker-tag", "cpu", "--worker-tag", "gpu") as running:
+async def secured(tmp_path: Path) -> AsyncGenerator[SecuredStack]:
+    """Start a stack whose broker requires logins."""
+    async with secured_stack(tmp_path, "--worker-tag", "cpu", "--worker-tag", "gpu") as running:
         yield running
 
 
-def violations(guarded: GuardedStack) -> list[str]:
-    """Return what the broker has denied to anybody."""
-    return [line for line in guarded.stack.nats.process.log().splitlines() if "Violation" in line]
+def violations(secured: SecuredStack) -> list[str]:
+    """Return the permission violations in the log of the broker."""
+    return [line for line in secured.stack.nats.process.log().splitlines() if "Violation" in line]
 
 
 async def items(stack: Stack, path: str) -> list[dict[str, Any]]:
@@ -60,51 +60,51 @@ async def items(stack: Stack, path: str) -> list[dict[str, Any]]:
 
 
 async def watched(stack: Stack, run_id: str) -> str:
-    """Return the status a watcher is told last, before the stream ends by itself."""
+    """Watch a run until the stream ends, and return the last status."""
     status = ""
     with anyio.fail_after(20):
         async with stack.client.http.stream("GET", f"/runs/{run_id}/watch") as answer:
             async for line in answer.aiter_lines():
                 name, _, value = line.partition(": ")
-                if name == "data" and "snapshot" in (told := json.loads(value)):
-                    status = told["snapshot"]["status"]
+                if name == "data" and "snapshot" in (event := json.loads(value)):
+                    status = event["snapshot"]["status"]
     return status
 
 
-async def test_runs_go_as_before_and_nobody_needs_more_than_it_was_given(
-    guarded: GuardedStack, flows: str, modules: dict[str, str], tmp_path: Path
+async def test_all_features_work_without_a_permission_violation(
+    secured: SecuredStack, flows: str, modules: dict[str, str], tmp_path: Path
 ) -> None:
-    stack, needed = guarded.stack, tmp_path / "needed"
+    stack, needed = secured.stack, tmp_path / "needed"
     options = {"flows": flows, "concurrency": 2, "worker_id": "with.dots"}
-    async with guarded.worker("cpu", env=modules, **options) as worker:
+    async with secured.worker("cpu", env=modules, **options) as worker:
         greeting = await stack.client.submit("greet", tag="cpu", params={"name": "Ada"})
         assert await watched(stack, greeting) == "COMPLETED"
-        await cancelled(stack)
+        await check_cancel(stack)
         talk = await stack.client.submit("talk", tag="cpu", params={"until": str(tmp_path)})
         await stack.client.wait(talk)
         assert "done" in [item["text"] for item in await items(stack, f"/runs/{talk}/logs")]
-        await from_a_file(stack)
-        await failed_and_redriven(stack, needed)
+        await check_workflow_file(stack)
+        await check_redrive(stack, needed)
         assert (await stack.client.http.delete(f"/runs/{talk}")).status_code == 204
         [known] = await items(stack, "/workers")
         assert known["worker_id"] == "with.dots"
         assert talk not in {run["run_id"] for run in await items(stack, "/runs")}
-        await restarted(stack)
-    # It could say good-bye.
+        await check_broker_restart(stack)
+    # The worker was allowed to record its stop.
     [known] = await items(stack, "/workers?scope=all")
     assert known["state"] == "STOPPED_GRACEFUL"
-    assert violations(guarded) == []
-    assert "broker denied" not in worker.log() + stack.gateway.log()
+    assert violations(secured) == []
+    assert "does not permit" not in worker.log() + stack.gateway.log()
 
 
-async def cancelled(stack: Stack) -> None:
+async def check_cancel(stack: Stack) -> None:
     run_id = await stack.client.submit("nap", tag="cpu", params={"seconds": 60})
     await eventually(lambda: stack.client.status(run_id), "RUNNING")
     await stack.client.cancel(run_id)
     assert (await stack.client.wait(run_id))["status"] == "CANCELLED"
 
 
-async def from_a_file(stack: Stack) -> None:
+async def check_workflow_file(stack: Stack) -> None:
     answer = await stack.client.http.post(
         "/runs/yaml",
         files={"workflow": ("flow.yaml", YAML)},
@@ -114,24 +114,24 @@ async def from_a_file(stack: Stack) -> None:
     assert (await stack.client.wait(answer.json()["run_id"]))["status"] == "COMPLETED"
 
 
-async def failed_and_redriven(stack: Stack, needed: Path) -> None:
+async def check_redrive(stack: Stack, needed: Path) -> None:
     params = {"needs": str(needed), "ledger": str(needed.with_suffix(".ledger"))}
     run_id = await stack.client.submit("fragile", tag="cpu", params=params)
     assert (await stack.client.wait(run_id))["status"] == "FAILED"
     [letter] = await eventually(lambda: items(stack, "/dlq"), lambda found: len(found) == 1)
     assert (letter["run_id"], letter["reason"]) == (run_id, "execution_error")
-    let_it_be_there(needed)
+    create_file(needed)
     answer = await stack.client.http.post(f"/dlq/{letter['seq']}/redrive")
     assert answer.status_code == 200, answer.text
     assert (await stack.client.wait(answer.json()["new_run_id"]))["status"] == "COMPLETED"
 
 
-def let_it_be_there(needed: Path) -> None:
+def create_file(needed: Path) -> None:
     needed.touch()
 
 
-async def restarted(stack: Stack) -> None:
-    """The broker goes and comes; everybody logs in again."""
+async def check_broker_restart(stack: Stack) -> None:
+    """Restart the broker; gateway and worker must log in again."""
     await stack.nats.restart()
     run_id = await eventually(
         lambda: stack.client.submit("greet", tag="cpu"), bool, retry_on=(AssertionError,)
@@ -139,30 +139,28 @@ async def restarted(stack: Stack) -> None:
     assert (await stack.client.wait(run_id))["status"] == "COMPLETED"
 
 
-async def test_a_deployment_with_names_of_its_own_and_a_worker_of_two_tags(
-    tmp_path: Path, flows: str
-) -> None:
+async def test_custom_names_and_a_worker_with_two_tags_work(tmp_path: Path, flows: str) -> None:
     arguments = ("--worker", "all=cpu,gpu", "--sign-jobs")
-    async with guarded_stack(tmp_path, *arguments, env=NAMES) as guarded:
-        login = guarded.logins["worker-all"]
-        async with guarded.stack.worker("cpu,gpu", env=login, flows=flows) as worker:
+    async with secured_stack(tmp_path, *arguments, env=NAMES) as secured:
+        login = secured.logins["worker-all"]
+        async with secured.stack.worker("cpu,gpu", env=login, flows=flows) as worker:
             for tag in ("cpu", "gpu"):
-                run_id = await guarded.stack.client.submit("greet", tag=tag)
-                assert (await guarded.stack.client.wait(run_id))["status"] == "COMPLETED"
-        assert violations(guarded) == []
+                run_id = await secured.stack.client.submit("greet", tag=tag)
+                assert (await secured.stack.client.wait(run_id))["status"] == "COMPLETED"
+        assert violations(secured) == []
         for secret in ("PYOCO_NATS_PASSWORD", "PYOCO_JOB_SIGNING_KEY"):
-            assert login[secret] not in worker.log() + guarded.stack.gateway.log()
+            assert login[secret] not in worker.log() + secured.stack.gateway.log()
 
 
 API = "$JS.API"
-NOT_FOR_A_WORKER = {
+WORKER_MUST_NOT_PUBLISH = {
     "forge a job of its own tag": "pyoco.work.cpu",
     "forge a job of another tag": "pyoco.work.gpu",
     "take the jobs of another tag": f"{API}.CONSUMER.MSG.NEXT.PYOCO_WORK.pyoco_workers_gpu",
     "look at the queue of another tag": f"{API}.CONSUMER.INFO.PYOCO_WORK.pyoco_workers_gpu",
     "settle a job of another tag": "$JS.ACK.PYOCO_WORK.pyoco_workers_gpu.1.1.1.1.0",
     "make a queue": f"{API}.CONSUMER.CREATE.PYOCO_WORK.mine.pyoco.work.gpu",
-    "make its own queue anew": (
+    "recreate its own queue": (
         f"{API}.CONSUMER.CREATE.PYOCO_WORK.pyoco_workers_cpu.pyoco.work.cpu"
     ),
     "delete a queue": f"{API}.CONSUMER.DELETE.PYOCO_WORK.pyoco_workers_cpu",
@@ -180,38 +178,40 @@ NOT_FOR_A_WORKER = {
     "list the streams": f"{API}.STREAM.NAMES",
     "write a dead letter of another tag": "pyoco.dlq.gpu",
     "read dead letters": f"{API}.STREAM.MSG.GET.PYOCO_DLQ",
-    "read what runs print": f"{API}.STREAM.MSG.GET.PYOCO_RUN_LOGS",
+    "read the output of runs": f"{API}.STREAM.MSG.GET.PYOCO_RUN_LOGS",
     "store a workflow": "$O.pyoco_workflows.C.mine",
-    "speak for the gateway": "pyoco.hint.cancel.somebody-elses-run",
+    "send a cancel hint as the gateway": "pyoco.hint.cancel.another-run",
     "answer the gateway": "_INBOX_gateway.x.y",
     "answer another worker": "_INBOX_worker-gpu.x.y",
 }
-NOT_FOR_A_WORKER_TO_HEAR = {
+WORKER_MUST_NOT_SUBSCRIBE = {
     "jobs as they are queued": "pyoco.work.>",
     "runs as they change": "$KV.pyoco_runs.>",
     "keys as they change": "$KV.pyoco_auth.>",
-    "what runs print": "pyoco.logs.*",
+    "output of runs": "pyoco.logs.*",
     "dead letters": "pyoco.dlq.>",
     "answers to the gateway": "_INBOX_gateway.>",
     "answers to other workers": "_INBOX_worker-gpu.>",
     "the library's usual inbox": "_INBOX.>",
-    "what JetStream is asked": "$JS.API.>",
+    "requests to JetStream": "$JS.API.>",
     "everything": ">",
 }
 
 
-async def test_a_worker_cannot_do_or_hear_what_is_not_its_own(guarded: GuardedStack) -> None:
+async def test_a_worker_can_only_publish_and_subscribe_to_its_own_subjects(
+    secured: SecuredStack,
+) -> None:
     queue = f"{API}.CONSUMER.INFO.PYOCO_WORK.pyoco_workers_cpu"
-    async with guarded.client_of("worker-cpu") as (client, denied):
-        for subject in NOT_FOR_A_WORKER.values():
+    async with secured.client_of("worker-cpu") as (client, denied):
+        for subject in WORKER_MUST_NOT_PUBLISH.values():
             await client.publish(subject, b"{}", reply=client.new_inbox())
-        for subject in NOT_FOR_A_WORKER_TO_HEAR.values():
+        for subject in WORKER_MUST_NOT_SUBSCRIBE.values():
             await client.subscribe(subject)
-        # Answered after all of those; and what it may do, it can.
+        # The answer to this permitted request comes after all violations.
         assert json.loads((await client.request(queue, timeout=5)).data)["name"]
     assert denied == [
-        *(violation("publish", subject) for subject in NOT_FOR_A_WORKER.values()),
-        *(violation("subscription", subject) for subject in NOT_FOR_A_WORKER_TO_HEAR.values()),
+        *(violation("publish", subject) for subject in WORKER_MUST_NOT_PUBLISH.values()),
+        *(violation("subscription", subject) for subject in WORKER_MUST_NOT_SUBSCRIBE.values()),
     ]
 
 
@@ -219,37 +219,37 @@ def violation(action: str, subject: str) -> str:
     return f'nats: permissions violation for {action} to "{subject.lower()}"'
 
 
-async def test_a_worker_cannot_have_an_answer_sent_where_it_may_not_write(
-    guarded: GuardedStack,
+async def test_a_worker_cannot_redirect_an_answer_to_a_subject_it_may_not_write(
+    secured: SecuredStack,
 ) -> None:
-    """Whoever may ask something may say where the answer goes: into a queue, say."""
-    run_id = await guarded.stack.client.submit("greet", tag="cpu")
-    await guarded.stack.client.submit("greet", tag="gpu")
+    """A requester chooses the reply subject, which could be a queue of jobs."""
+    run_id = await secured.stack.client.submit("greet", tag="cpu")
+    await secured.stack.client.submit("greet", tag="gpu")
     wanted = json.dumps({"last_by_subj": f"$KV.pyoco_runs.{run_id}"}).encode()
     reads = f"{API}.STREAM.MSG.GET.KV_pyoco_runs"
     async with (
-        guarded.client_of("worker-cpu") as (client, _),
-        guarded.client_of("worker-gpu") as (other, _),
+        secured.client_of("worker-cpu") as (client, _),
+        secured.client_of("worker-gpu") as (other, _),
     ):
         for target in ("pyoco.work.gpu", "$KV.pyoco_auth.key", "pyoco.dlq.gpu"):
             await client.publish(f"{API}.INFO", reply=target)
             await client.publish(reads, wanted, reply=target)
-        # An acknowledgement is answered with nothing, and nothing is an acknowledgement too.
-        mine, theirs = await pulled(client, "cpu"), await pulled(other, "gpu")
+        # The answer to an acknowledgement is an empty message, which itself means acknowledgement.
+        mine, theirs = await pull_job(client, "cpu"), await pull_job(other, "gpu")
         await client.publish(mine.reply, b"+ACK", reply=theirs.reply)
-        # Answered after all of those.
+        # The answer to this request comes after all answers above.
         assert (await client.request(reads, wanted, timeout=5)).data
         assert json.loads(theirs.data)["tag"] == "gpu"
-    async with guarded.client_of("gateway") as (client, _):
-        queue = await told(client, "CONSUMER.INFO.PYOCO_WORK.pyoco_workers_gpu")
+    async with secured.client_of("gateway") as (client, _):
+        queue = await js_api(client, "CONSUMER.INFO.PYOCO_WORK.pyoco_workers_gpu")
         assert queue["num_ack_pending"] == 1
         for stream, messages in (("PYOCO_WORK", 2), ("PYOCO_DLQ", 0)):
-            info = await told(client, f"STREAM.INFO.{stream}")
+            info = await js_api(client, f"STREAM.INFO.{stream}")
             assert info["state"]["messages"] == messages, stream
 
 
-async def pulled(client: Any, tag: str) -> Any:
-    """Return a job as a worker of this tag gets it."""
+async def pull_job(client: Any, tag: str) -> Any:
+    """Pull a job as a worker of this tag does."""
     pull = json.dumps({"batch": 1, "expires": 5 * 10**9}).encode()
     subject = f"{API}.CONSUMER.MSG.NEXT.PYOCO_WORK.pyoco_workers_{tag}"
     inbox = client.new_inbox()
@@ -258,14 +258,14 @@ async def pulled(client: Any, tag: str) -> Any:
     return await jobs.next_msg(timeout=5)
 
 
-async def told(client: Any, question: str) -> dict[str, Any]:
+async def js_api(client: Any, question: str) -> dict[str, Any]:
     answer: dict[str, Any] = json.loads((await client.request(f"{API}.{question}", timeout=5)).data)
     return answer
 
 
-async def test_nobody_gets_in_without_a_login_or_without_tls(guarded: GuardedStack) -> None:
-    address = guarded.stack.nats.url
-    login = guarded.logins["worker-cpu"]
+async def test_the_broker_refuses_clients_without_login_or_tls(secured: SecuredStack) -> None:
+    address = secured.stack.nats.url
+    login = secured.logins["worker-cpu"]
     user, password = login["PYOCO_NATS_USER"], login["PYOCO_NATS_PASSWORD"]
     attempts: list[dict[str, Any]] = [
         {},
@@ -273,6 +273,6 @@ async def test_nobody_gets_in_without_a_login_or_without_tls(guarded: GuardedSta
         {"user": user, "password": password, "tls": None},
     ]
     for attempt in attempts:
-        options = {"tls": guarded.trust(), **attempt}
+        options = {"tls": secured.tls_context(), **attempt}
         with pytest.raises((nats.errors.Error, OSError)):
             await nats.connect(address, allow_reconnect=False, connect_timeout=2, **options)
