@@ -94,7 +94,7 @@ async def test_all_features_work_without_a_permission_violation(
     [known] = await items(stack, "/workers?scope=all")
     assert known["state"] == "STOPPED_GRACEFUL"
     assert violations(secured) == []
-    assert "does not permit" not in worker.log() + stack.gateway.log()
+    assert "broker denied" not in worker.log() + stack.gateway.log()
 
 
 async def check_cancel(stack: Stack) -> None:
