@@ -173,6 +173,11 @@ class AnyWrites(RuleBasedStateMachine):
         proposed = self.latest.snapshot.model_copy(update=update)
         return self.write(self.store.replace, self.latest, proposed)
 
+    @rule(target=stored, status=strategies.run_statuses)
+    def replace_status(self, status: RunStatus) -> Any:
+        proposed = self.latest.snapshot.model_copy(update={"status": status})
+        return self.write(self.store.replace, self.latest, proposed)
+
     @rule(target=stored, known=stored, made_from=stored, update=changes)
     def replace_outdated(self, known: StoredRun, made_from: StoredRun, update: Any) -> Any:
         proposed = made_from.snapshot.model_copy(update=update)
