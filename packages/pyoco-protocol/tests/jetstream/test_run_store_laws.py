@@ -173,6 +173,14 @@ class AnyWrites(RuleBasedStateMachine):
         proposed = self.latest.snapshot.model_copy(update=update)
         return self.write(self.store.replace, self.latest, proposed)
 
+    @rule(statuses=st.lists(st.sampled_from([RunStatus.RUNNING, RunStatus.PENDING]), max_size=3))
+    def replace_to_and_fro(self, statuses: list[RunStatus]) -> None:
+        """Change nothing but the status: only such writes could take an uncancelled run back."""
+        for status in statuses:
+            proposed = self.latest.snapshot.model_copy(update={"status": status})
+            self.write(self.store.replace, self.latest, proposed)
+            self.each_write_keeps_the_laws()
+
     @rule(target=stored, known=stored, made_from=stored, update=changes)
     def replace_outdated(self, known: StoredRun, made_from: StoredRun, update: Any) -> Any:
         proposed = made_from.snapshot.model_copy(update=update)
