@@ -145,7 +145,7 @@ async def test_an_example_with_a_pipe_works(example: str, place: Place, director
     assert "Traceback" not in done.err
 
 
-def test_every_command_shows_an_example_of_itself() -> None:
+def test_every_command_has_an_example_with_itself() -> None:
     lines = list(all_examples())
     context = click.Context(client, info_name="pyoco-client")
     for name in client.list_commands(context):

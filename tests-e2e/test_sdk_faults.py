@@ -85,7 +85,9 @@ def after_events(count: int, _: bytes, received: bytes) -> bool:
 
 
 @pytest.mark.parametrize("how", ["killed", "stopped"])
-async def test_watchers_and_waiters_outlive_the_gateway(stack: Stack, flows: str, how: str) -> None:
+async def test_watches_and_waits_survive_a_restart_of_the_gateway(
+    stack: Stack, flows: str, how: str
+) -> None:
     async with stack.worker(flows=flows), AsyncClient(stack.url) as client:
         run = await client.submit("nap", {"seconds": 3})
         states: list[RunStatus] = []
@@ -114,7 +116,7 @@ async def test_watchers_and_waiters_outlive_the_gateway(stack: Stack, flows: str
     assert states.count(RunStatus.COMPLETED) == 1
 
 
-async def test_calls_sit_out_a_broker_that_is_away_for_three_seconds(
+async def test_calls_succeed_after_a_broker_outage_of_three_seconds(
     stack: Stack, flows: str
 ) -> None:
     async with stack.worker(flows=flows), AsyncClient(stack.url) as client:
@@ -149,7 +151,7 @@ async def _is_refused(stack: Stack) -> bool:
     return (await stack.client.http.get("/runs")).status_code == 503
 
 
-async def test_a_watch_goes_on_after_its_connection_is_cut_in_the_middle_of_an_event(
+async def test_a_watch_resumes_after_its_connection_was_cut_within_an_event(
     stack: Stack, flows: str
 ) -> None:
     wire = Wire(stack.port)
@@ -165,7 +167,7 @@ async def test_a_watch_goes_on_after_its_connection_is_cut_in_the_middle_of_an_e
     assert [b"last-event-id" in request.lower() for request in watches] == [False, False, True]
 
 
-async def test_a_submission_with_a_key_is_one_run_however_often_its_answer_is_lost(
+async def test_a_submission_with_a_key_is_one_run_after_lost_answers(
     stack: Stack,
 ) -> None:
     wire = Wire(stack.port)
@@ -177,7 +179,7 @@ async def test_a_submission_with_a_key_is_one_run_however_often_its_answer_is_lo
     assert sum(b"POST /runs" in request for request in wire.requests) == 4
 
 
-async def test_a_submission_without_a_key_is_sent_once_whatever_becomes_of_its_answer(
+async def test_a_submission_without_a_key_is_sent_once_even_if_its_answer_is_lost(
     stack: Stack,
 ) -> None:
     wire = Wire(stack.port)
@@ -191,9 +193,7 @@ async def test_a_submission_without_a_key_is_sent_once_whatever_becomes_of_its_a
     assert sum(b"POST /runs" in request for request in wire.requests) == 1
 
 
-async def test_a_run_that_waits_for_long_is_watched_over_one_connection(
-    stack: Stack, flows: str
-) -> None:
+async def test_a_long_wait_uses_one_connection(stack: Stack, flows: str) -> None:
     """The time for one answer is shorter than the pause between two heartbeats."""
     wire = Wire(stack.port)
     async with wire.open(), AsyncClient(wire.url, timeout=0.5) as client:

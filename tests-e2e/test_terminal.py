@@ -79,7 +79,7 @@ async def test_a_run_is_followed_from_its_submission_to_its_result(
         assert session.is_as_found
 
 
-async def test_a_watch_that_is_left_leaves_the_run_and_the_terminal_alone(
+async def test_ctrl_c_in_a_watch_leaves_the_run_and_the_terminal_unchanged(
     stack: Stack, flows: str, tmp_path: Path, terminal: Callable[..., TerminalSession]
 ) -> None:
     gate = tmp_path / "gate"
@@ -124,7 +124,7 @@ def examined(stack: Stack, folder: Path) -> tuple[int, dict[str, str], str]:
     return done.returncode, {each["check"]: each["level"] for each in checks}, done.stdout
 
 
-async def test_doctor_sees_what_is_up_and_what_is_away(
+async def test_doctor_reports_which_parts_are_up_and_down(
     stack: Stack, flows: str, tmp_path: Path
 ) -> None:
     async def levels() -> tuple[int, dict[str, str], str]:
