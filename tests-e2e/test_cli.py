@@ -388,7 +388,7 @@ def stdout_of(process: anyio.abc.Process) -> anyio.abc.ByteReceiveStream:
     [
         "watch <waiting>",
         "logs -f <waiting>",
-        "submit --flow-name noop --tag nobody --wait",
+        "submit --flow-name noop --tag elsewhere --wait",
     ],
 )
 async def test_ctrl_c_exits_with_130_and_without_a_message(arguments: str, place: Place) -> None:

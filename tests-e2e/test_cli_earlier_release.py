@@ -1,6 +1,6 @@
-"""The published command of an earlier release works on the gateway of today.
+"""The published command of an earlier release works with the current gateway.
 
-It is used as its users use it: arguments in, text and an exit code out.
+Tests run the command with arguments and check its output and exit code.
 """
 
 import re
@@ -25,7 +25,7 @@ tasks:
 
 
 class Earlier:
-    """That command, and the server of today."""
+    """The command of the earlier release, and a current server."""
 
     def __init__(self, command: Path, stack: Stack) -> None:
         self._command = command
@@ -59,8 +59,8 @@ async def test_a_run_is_submitted_read_and_listed(earlier: Earlier) -> None:
     assert (got["status"], got["params"]) == ("COMPLETED", {"name": "世界", "count": 1})
     assert got["tags"] == ["x", "y"]
     assert got["task_records"]["shout"]["output"] == "HELLO, 世界!"
-    told = (await earlier("tasks", run_id)).json()
-    assert told["tasks"] == {"greet": "SUCCEEDED", "shout": "SUCCEEDED"}
+    answer = (await earlier("tasks", run_id)).json()
+    assert answer["tasks"] == {"greet": "SUCCEEDED", "shout": "SUCCEEDED"}
 
     filters = ["--status", "COMPLETED", "--flow", "greet", "--tag", "default", "--limit", "5"]
     listed = (await earlier("list", *filters, "--full")).json()

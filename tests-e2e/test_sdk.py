@@ -1,4 +1,4 @@
-"""The SDK against a whole server."""
+"""The SDK against a complete server."""
 
 import subprocess
 import sys
@@ -66,13 +66,13 @@ async def test_the_output_of_a_run_is_read_while_it_runs(stack: Stack, flows: st
 
 
 async def in_a_thread(story: Callable[[Client], None], url: str) -> None:
-    """Tell a story with the client that blocks."""
+    """Run `story` with the blocking client in a thread."""
 
-    def tell() -> None:
+    def run() -> None:
         with Client(url) as client:
             story(client)
 
-    await anyio.to_thread.run_sync(tell)
+    await anyio.to_thread.run_sync(run)
 
 
 async def test_operators_see_runs_workers_queues_and_dead_letters(stack: Stack, flows: str) -> None:
@@ -142,20 +142,20 @@ async def test_a_workflow_file_is_checked_and_run(stack: Stack, tmp_path: Path) 
 
 async def test_changes_of_many_runs_are_yielded_as_they_happen(stack: Stack) -> None:
     async with AsyncClient(stack.url) as client:
-        told: list[tuple[str, str | None]] = []
+        seen: list[tuple[str, str | None]] = []
 
         async def watch() -> None:
             async for change in client.runs.watch(flow="gr*"):
-                told.append((change.kind, change.run_id))
+                seen.append((change.kind, change.run_id))
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(watch)
-            await eventually(lambda: told, [("ready", None)])
+            await eventually(lambda: seen, [("ready", None)])
             run = await client.submit("greet")
-            await eventually(lambda: ("snapshot", run.id) in told, True)
+            await eventually(lambda: ("snapshot", run.id) in seen, True)
             await run.cancel(wait=True)
             await run.delete()
-            await eventually(lambda: ("gone", run.id) in told, True)
+            await eventually(lambda: ("gone", run.id) in seen, True)
             tasks.cancel_scope.cancel()
 
 

@@ -54,3 +54,10 @@ def test_a_query_holds_only_the_given_filters() -> None:
         ("limit", "5"),
     )
     assert calls.workers(None, None, True, None).query == (("include_hidden", "true"),)
+
+
+def test_an_unknown_filter_is_rejected_like_an_unknown_keyword() -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'stauts'"):
+        calls.counts({"stauts": "FAILED"})  # type: ignore[typeddict-unknown-key] # the typing error under test
+    with pytest.raises(TypeError, match="unexpected keyword argument 'submitted_after'"):
+        calls.changes({"submitted_after": 1.0}, limit=1)  # type: ignore[typeddict-unknown-key] # only lists have it

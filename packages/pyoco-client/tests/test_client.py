@@ -273,9 +273,9 @@ def test_a_watch_of_many_runs_survives_broken_connections(gateway: RecordedGatew
     item = {"run_id": "1", "status": "PENDING", "updated_at": 1.0}
     first = 'event: ready\nid: 3\ndata: {"revision":3,"ts":1.0}\n\n' + HEARTBEAT
     gateway.answer("GET /runs/watch", text=first, content_type=SSE, missing_bytes=1)
-    told = json.dumps({"run_id": "1", "snapshot": item, "ts": 1.0})
+    data = json.dumps({"run_id": "1", "snapshot": item, "ts": 1.0})
     gone = 'event: gone\nid: 5\ndata: {"run_id":"1","ts":2.0}\n\n'
-    second = f"event: snapshot\nid: 4\ndata: {told}\n\n{gone}"
+    second = f"event: snapshot\nid: 4\ndata: {data}\n\n{gone}"
     gateway.answer("GET /runs/watch", text=second, content_type=SSE)
     with Client(gateway.url) as client:
         changes = client.runs.watch(tag="cpu")
@@ -316,7 +316,7 @@ async def test_the_async_client_submits_watches_and_cancels(gateway: RecordedGat
 def test_a_password_in_the_address_is_never_shown() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         free = taken.getsockname()[1]
-    with Client(f"http://somebody:geheim@127.0.0.1:{free}", deadline=0) as client:
+    with Client(f"http://user:geheim@127.0.0.1:{free}", deadline=0) as client:
         with pytest.raises(GatewayUnreachableError) as caught:
             client.health()
         assert f"127.0.0.1:{free}" in str(caught.value)

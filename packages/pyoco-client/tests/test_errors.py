@@ -99,8 +99,8 @@ def test_a_traceback_shows_the_problem_and_the_hint() -> None:
     fault = {"where": "tag", "what": "has a space"}
     refused = {"err_id": "ERR-PYOCO-0002", "message": "The request is not valid"}
     error = api_error(422, {**refused, "problems": [fault], "detail": "a", "hint": "Correct it."})
-    told = "".join(traceback.format_exception(error))
-    assert told.endswith("not valid\ntag: has a space\nhint: Correct it.\n")
+    text = "".join(traceback.format_exception(error))
+    assert text.endswith("not valid\ntag: has a space\nhint: Correct it.\n")
     plain = api_error(404, {"message": "not found", "detail": "run r not found"})
     assert traceback.format_exception(plain)[-1] == "run r not found\n"
 

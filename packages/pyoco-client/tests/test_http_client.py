@@ -288,8 +288,8 @@ def test_the_other_methods_of_the_specification_exist(gateway: RecordedGateway) 
     gateway.answer("GET /workers", 200, [])
     gateway.answer(f"POST /runs/{RUN_ID}/cancel", 200, {**RUNNING, "status": "CANCELLING"})
     gateway.answer("GET /metrics", text="pyoco_runs_total 1.0", content_type="text/plain")
-    told = json.dumps({"run_id": RUN_ID, "snapshot": COMPLETED, "ts": 1.0})
-    stream = f"event: snapshot\nid: 7\ndata: {told}\n\n"
+    data = json.dumps({"run_id": RUN_ID, "snapshot": COMPLETED, "ts": 1.0})
+    stream = f"event: snapshot\nid: 7\ndata: {data}\n\n"
     gateway.answer(f"GET /runs/{RUN_ID}/watch", text=stream, content_type="text/event-stream")
     with PyocoHttpClient(gateway.url) as client:
         assert client.submit_run_yaml("flow: {}", "cpu", flow_name="挨拶")["run_id"] == RUN_ID

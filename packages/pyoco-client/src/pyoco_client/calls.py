@@ -26,7 +26,7 @@ _BULK_TIMEOUT_SEC: Final = 45.0
 class RunFilters(TypedDict, total=False):
     """Filters of runs; a missing filter and None match all runs.
 
-    `flow` with a `*` at its end matches every flow whose name begins so.
+    `flow` with a `*` at its end matches by prefix.
     """
 
     status: Statuses

@@ -141,9 +141,9 @@ def test_an_unavailable_gateway_is_reported_without_a_repetition(
 
 @pytest.mark.parametrize("words", [["watch"], ["logs", "-f"], ["submit", "--wait"]])
 def test_a_gateway_that_was_never_up_is_reported_at_once(words: list[str], capsys: Output) -> None:
-    nobody = ["--server", "http://127.0.0.1:1"]
+    unused = ["--server", "http://127.0.0.1:1"]
     name = ["--flow-name", "hello"] if words[0] == "submit" else [RUN_ID]
-    assert main([*nobody, *words, *name]) == 1
+    assert main([*unused, *words, *name]) == 1
     assert "ERR-PYOCO-0001" in capsys.readouterr().err
 
 
@@ -195,10 +195,10 @@ def test_a_closed_pipe_causes_no_message(gateway: RecordedGateway) -> None:
     gateway.answer("GET /health", 200, {"status": "ok", "version": "0.1.0"})
     read_end, write_end = os.pipe()
     os.close(read_end)
-    with os.fdopen(write_end, "w") as nobody:
+    with os.fdopen(write_end, "w") as closed_pipe:
         done = subprocess.run(
             [command(), "--server", gateway.url, "health"],
-            stdout=nobody,
+            stdout=closed_pipe,
             stderr=subprocess.PIPE,
             text=True,
             check=False,

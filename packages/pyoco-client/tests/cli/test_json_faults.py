@@ -33,9 +33,9 @@ def fault_of(text: str) -> json.JSONDecodeError:
     ],
 )
 def test_an_error_is_explained_with_its_place_and_a_fix(text: str, place: str, advice: str) -> None:
-    told = explained(text, fault_of(text))
-    assert place in told
-    assert advice in told.splitlines()[-1]
+    explanation = explained(text, fault_of(text))
+    assert place in explanation
+    assert advice in explanation.splitlines()[-1]
 
 
 def test_the_mark_is_below_the_error() -> None:

@@ -75,7 +75,7 @@ class AsyncRuns:
         """Return the latest changed runs: 50 of them, or `limit` (up to 200).
 
         Filters: `status`, `flow`, `tag`, `workflow_yaml_sha256`, `submitted_after` and
-        `submitted_before`. `flow` with a `*` at its end matches every flow whose name begins so.
+        `submitted_before`. `flow` with a `*` at its end matches by prefix.
         """
         call = calls.runs(filters, limit=limit, include=include)
         return (await self._transport.ask(call)).read_as_list_of(RunItem)

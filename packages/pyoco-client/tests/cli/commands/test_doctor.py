@@ -220,6 +220,6 @@ def test_an_unusable_proxy_is_reported_by_doctor_and_other_commands(
     for line in (["doctor", "--output", "text"], ["health"]):
         assert main(["--server", healthy.url, *line]) == 1
         printed = capsys.readouterr()
-        told = printed.out + printed.err
-        assert "nonsense://x" in told
-        assert "Check HTTP_PROXY" in told
+        text = printed.out + printed.err
+        assert "nonsense://x" in text
+        assert "Check HTTP_PROXY" in text

@@ -24,8 +24,8 @@ def test_logs_prints_lines_in_each_format(gateway: RecordedGateway, call: Call) 
     whole = {"run_id": RUN_ID, "items": LINES, "next_cursor": None}
     gateway.answer(f"GET /runs/{RUN_ID}/logs", 200, whole)
     assert call("logs", RUN_ID, "-o", "json").json() == LINES
-    told = call("logs", RUN_ID, "-o", "jsonl").out.splitlines()
-    assert [json.loads(line) for line in told] == LINES
+    lines = call("logs", RUN_ID, "-o", "jsonl").out.splitlines()
+    assert [json.loads(line) for line in lines] == LINES
     first, second = call("logs", RUN_ID, "-o", "wide").out.splitlines()
     assert first.split("  ")[1:] == ["1", "a", "stdout", "こんにちは"]
     assert second.split("  ")[1:4] == ["1", "-", "stderr"]

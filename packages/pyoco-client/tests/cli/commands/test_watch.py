@@ -34,11 +34,11 @@ def story(gateway: RecordedGateway) -> None:
 @pytest.mark.usefixtures("story")
 def test_json_prints_one_event_of_the_stream_per_line(call: Call) -> None:
     done = call("watch", RUN_ID, "--output", "json")
-    told = [json.loads(line) for line in done.out.splitlines()]
+    events = [json.loads(line) for line in done.out.splitlines()]
     assert (done.code, done.err) == (0, "")
-    assert [each["event"] for each in told] == ["snapshot"] * 3
-    assert [each["data"]["run_id"] for each in told] == [RUN_ID] * 3
-    assert [each["data"]["snapshot"] for each in told] == [PENDING, RUNNING, CANCELLED]
+    assert [each["event"] for each in events] == ["snapshot"] * 3
+    assert [each["data"]["run_id"] for each in events] == [RUN_ID] * 3
+    assert [each["data"]["snapshot"] for each in events] == [PENDING, RUNNING, CANCELLED]
 
 
 @pytest.mark.usefixtures("story")

@@ -47,9 +47,9 @@ class Viewer:
         # The spinner depends on the time.
         return [re.sub("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]", "⠋", row) for row in self.session.screen.rows]
 
-    def tell(self, **snapshot: Any) -> None:
-        told = {"run_id": RUN_ID, "flow_name": "hello", "submitted_at": T0, "updated_at": T0}
-        os.write(self._pipe, json.dumps({**told, **snapshot}).encode() + b"\n")
+    def send(self, **snapshot: Any) -> None:
+        fields = {"run_id": RUN_ID, "flow_name": "hello", "submitted_at": T0, "updated_at": T0}
+        os.write(self._pipe, json.dumps({**fields, **snapshot}).encode() + b"\n")
 
     def hang_up(self) -> None:
         os.close(self._pipe)
@@ -87,7 +87,7 @@ def records(**tasks: tuple[str, float | None]) -> dict[str, Any]:
 
 async def test_a_run_is_shown_from_pending_to_its_result() -> None:
     async with viewer(before="$ pyoco-client watch\n") as shown:
-        shown.tell(status="PENDING", tag="cpu", _now=T0 + 3)
+        shown.send(status="PENDING", tag="cpu", _now=T0 + 3)
         await shown.session.shows("waits for")
         assert shown.rows == [
             "$ pyoco-client watch",
@@ -100,7 +100,7 @@ async def test_a_run_is_shown_from_pending_to_its_result() -> None:
             choose=("SUCCEEDED", 0.25), greet=("RUNNING", None), count=("PENDING", None)
         )
         running["task_records"]["greet"]["started_at"] = T0 + 4
-        shown.tell(status="RUNNING", start_time=T0 + 3, _now=T0 + 10, **running)
+        shown.send(status="RUNNING", start_time=T0 + 3, _now=T0 + 10, **running)
         await shown.session.shows("1/3")
         assert shown.rows == [
             "$ pyoco-client watch",
@@ -112,7 +112,7 @@ async def test_a_run_is_shown_from_pending_to_its_result() -> None:
             "  [=============                           ] 1/3",
         ]
         ended = records(choose=("SUCCEEDED", 0.25), greet=("SUCCEEDED", 61), count=("SUCCEEDED", 0))
-        shown.tell(
+        shown.send(
             status="COMPLETED",
             start_time=T0 + 3,
             end_time=T0 + 70,
@@ -170,7 +170,7 @@ async def test_japanese_names_are_aligned_in_columns(
         )
         tasks_told["task_records"]["集計"]["started_at"] = T0 + 2
         flow = "日次売上レポートの作成と配信（全店舗・確定値）"
-        shown.tell(
+        shown.send(
             flow_name=flow, status="RUNNING", start_time=T0, attempt=2, _now=T0 + 12, **tasks_told
         )
         await shown.session.shows("1/3")
@@ -187,10 +187,10 @@ async def test_with_more_tasks_than_rows_the_important_ones_are_shown_and_the_re
 ):
     async with viewer(columns=40, lines=9) as shown:
         many = {f"task-{number:03}": ("SUCCEEDED", 0.1) for number in range(150)}
-        told = {**many, "task-007": ("FAILED", 0.1), "task-149": ("RUNNING", None)}
+        fields = {**many, "task-007": ("FAILED", 0.1), "task-149": ("RUNNING", None)}
         for number in range(150, 200):
-            told[f"task-{number}"] = ("PENDING", None)
-        shown.tell(status="RUNNING", start_time=T0, **records(**told))
+            fields[f"task-{number}"] = ("PENDING", None)
+        shown.send(status="RUNNING", start_time=T0, **records(**fields))
         await shown.session.shows("200")
         assert shown.rows == [
             "⠋ hello  RUNNING  0.0s",
@@ -202,7 +202,7 @@ async def test_with_more_tasks_than_rows_the_important_ones_are_shown_and_the_re
             "  196 more: 48 PENDING, 148 SUCCEEDED",
             "  [====================       ] 149/200",
         ]
-        shown.tell(status="FAILED", start_time=T0, error="task-007: no", **records(**told))
+        shown.send(status="FAILED", start_time=T0, error="task-007: no", **records(**fields))
         await shown.session.shows("✗ hello")
         # The new frame replaces the old one.
         assert len(shown.session.screen.history) == 8
@@ -210,10 +210,14 @@ async def test_with_more_tasks_than_rows_the_important_ones_are_shown_and_the_re
 
 async def test_errors_are_printed_in_full_below_the_tasks() -> None:
     async with viewer() as shown:
-        told = records(fetch=("FAILED", 0.5))
-        told["task_records"]["fetch"]["error"] = "OSError: disk\nfull \x9b31m"
-        shown.tell(
-            status="FAILED", end_time=T0 + 1, err_id="ERR-PYOCO-0006", error="fetch failed", **told
+        fields = records(fetch=("FAILED", 0.5))
+        fields["task_records"]["fetch"]["error"] = "OSError: disk\nfull \x9b31m"
+        shown.send(
+            status="FAILED",
+            end_time=T0 + 1,
+            err_id="ERR-PYOCO-0006",
+            error="fetch failed",
+            **fields,
         )
         shown.hang_up()
         assert await shown.session.ended() == 0
@@ -230,7 +234,7 @@ async def test_errors_are_printed_in_full_below_the_tasks() -> None:
 async def test_control_characters_in_names_are_escaped() -> None:
     async with viewer() as shown:
         evil = "\x1b[2J\x1b]0;owned\x07\r\n\u202egnp"
-        shown.tell(flow_name=evil, status=evil, tag=evil, **records(**{evil: (evil, 1)}))
+        shown.send(flow_name=evil, status=evil, tag=evil, **records(**{evil: (evil, 1)}))
         shown.hang_up()
         # The test screen raises an error for any unexpected control sequence.
         assert await shown.session.ended() == 0
@@ -241,15 +245,15 @@ async def test_control_characters_in_names_are_escaped() -> None:
 
 
 async def test_states_have_colours_unless_no_color_is_set() -> None:
-    told = records(good=("SUCCEEDED", 1), bad=("FAILED", 1))
+    fields = records(good=("SUCCEEDED", 1), bad=("FAILED", 1))
     async with viewer() as shown:
-        shown.tell(status="RUNNING", **told)
+        shown.send(status="RUNNING", **fields)
         await shown.session.shows("2/2")
         assert shown.session.screen.colours_of("SUCCEEDED") == {"32"}
         assert shown.session.screen.colours_of("FAILED") == {"31"}
         assert shown.session.screen.colours_of("good") == {""}
     async with viewer(env={"NO_COLOR": "1"}) as shown:
-        shown.tell(status="RUNNING", **told)
+        shown.send(status="RUNNING", **fields)
         await shown.session.shows("2/2")
         assert {colour for _, colour in shown.session.screen.painted} == {""}
         assert "⠋ hello  RUNNING" in shown.rows[0]
@@ -257,7 +261,7 @@ async def test_states_have_colours_unless_no_color_is_set() -> None:
 
 async def test_ctrl_c_restores_the_terminal() -> None:
     async with viewer(before="$ pyoco-client watch\n") as shown:
-        shown.tell(status="RUNNING", start_time=T0, **records(a=("RUNNING", None)))
+        shown.send(status="RUNNING", start_time=T0, **records(a=("RUNNING", None)))
         await shown.session.shows("a RUNNING")
         shown.session.type("\x03")
         assert await shown.session.ended() == 130
@@ -274,7 +278,7 @@ async def test_ctrl_c_restores_the_terminal() -> None:
 
 async def test_a_terminated_process_restores_the_terminal() -> None:
     async with viewer() as shown:
-        shown.tell(status="RUNNING")
+        shown.send(status="RUNNING")
         await shown.session.shows("RUNNING")
         os.kill(shown.session.pid, signal.SIGTERM)
         assert await shown.session.ended() == -signal.SIGTERM
@@ -283,14 +287,14 @@ async def test_a_terminated_process_restores_the_terminal() -> None:
 
 async def test_ctrl_z_restores_the_terminal_until_the_view_continues() -> None:
     async with viewer(script='"$@"; read; fg > /dev/null') as shown:
-        shown.tell(status="RUNNING", start_time=T0, **records(a=("RUNNING", None)))
+        shown.send(status="RUNNING", start_time=T0, **records(a=("RUNNING", None)))
         await shown.session.shows("a RUNNING")
         shown.session.type("\x1a")
         await shown.session.shows("Stopped")
         assert shown.session.is_as_found
         above = len(shown.rows)
         shown.session.type("\r")
-        shown.tell(status="COMPLETED", start_time=T0, **records(a=("SUCCEEDED", 1)))
+        shown.send(status="COMPLETED", start_time=T0, **records(a=("SUCCEEDED", 1)))
         await shown.session.shows("✓ hello")
         assert not shown.session.screen.is_cursor_visible
         shown.hang_up()
@@ -311,12 +315,12 @@ async def test_a_resized_window_is_redrawn_in_place(reflows: bool, columns: int)
     async with viewer(
         reflows=reflows, env=environment, before="".join(f"{line}\n" for line in above)
     ) as shown:
-        told = records(**{"long " * 12: ("SUCCEEDED", 1), "short": ("PENDING", None)})
-        shown.tell(status="PENDING", **told)
+        fields = records(**{"long " * 12: ("SUCCEEDED", 1), "short": ("PENDING", None)})
+        shown.send(status="PENDING", **fields)
         await shown.session.shows("1/2")
         before = shown.rows
         shown.session.resize(columns, 20)
-        shown.tell(status="PENDING", flow_name="hello again", **told)
+        shown.send(status="PENDING", flow_name="hello again", **fields)
         await shown.session.shows("hello again")
         await shown.session.shows("1/2")
         assert shown.rows[:8] == above
@@ -329,8 +333,8 @@ async def test_a_resized_window_is_redrawn_in_place(reflows: bool, columns: int)
 @pytest.mark.parametrize("size", [(1, 1), (8, 2), (12, 4), (20, 3)])
 async def test_a_tiny_window_causes_no_error(size: tuple[int, int]) -> None:
     async with viewer(columns=size[0], lines=size[1]) as shown:
-        shown.tell(status="RUNNING", **records(first=("RUNNING", None), second=("PENDING", None)))
-        shown.tell(status="COMPLETED", **records(first=("SUCCEEDED", 1), second=("SUCCEEDED", 1)))
+        shown.send(status="RUNNING", **records(first=("RUNNING", None), second=("PENDING", None)))
+        shown.send(status="COMPLETED", **records(first=("SUCCEEDED", 1), second=("SUCCEEDED", 1)))
         shown.hang_up()
         assert await shown.session.ended() == 0
         assert shown.session.is_as_found
@@ -348,10 +352,10 @@ PLAIN = [
 
 async def test_a_dumb_terminal_gets_a_line_for_each_change() -> None:
     async with viewer(env={"TERM": "dumb"}) as shown:
-        shown.tell(status="PENDING")
-        shown.tell(status="RUNNING", **records(a=("RUNNING", None)))
-        shown.tell(status="RUNNING", **records(a=("RUNNING", None)))
-        shown.tell(status="COMPLETED", result={"a": 1}, **records(a=("SUCCEEDED", 1.5)))
+        shown.send(status="PENDING")
+        shown.send(status="RUNNING", **records(a=("RUNNING", None)))
+        shown.send(status="RUNNING", **records(a=("RUNNING", None)))
+        shown.send(status="COMPLETED", result={"a": 1}, **records(a=("SUCCEEDED", 1.5)))
         shown.hang_up()
         assert await shown.session.ended() == 0
         assert shown.rows == PLAIN

@@ -135,9 +135,9 @@ def test_characters_that_stdout_cannot_encode_are_escaped(
 def test_control_characters_in_data_are_escaped(monkeypatch: Patch) -> None:
     stdout = terminal(monkeypatch)
     print_line("\x1b]0;owned\x07\u202etxt.exe\x9b31m")
-    told = stdout.written()
+    text = stdout.written()
     for character in "\x1b\x07\u202e\x9b":
-        assert character not in told
+        assert character not in text
 
 
 def test_each_line_is_flushed(monkeypatch: Patch) -> None:

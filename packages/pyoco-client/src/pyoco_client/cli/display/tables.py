@@ -1,4 +1,4 @@
-"""Text tables whose columns are aligned by display width, also with wide characters."""
+"""Text tables with columns aligned by display width, also for wide characters."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
