@@ -1,4 +1,7 @@
-"""`pyoco-client` as the published specification describes it, row by row, on a real server."""
+"""The rows of the published specification about `pyoco-client`, on a real server.
+
+All its rows are tested here; tests of the client package check the details of each command.
+"""
 
 import json
 import re
@@ -12,10 +15,11 @@ from typing import Any, Final
 
 import anyio
 import anyio.abc
+import click
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from pyoco_client.cli.command import main
+from pyoco_client.cli.command import client, main
 from pyoco_testkit.commands import Done, run
 from pyoco_testkit.environment import clean_environment, command_path
 from pyoco_testkit.eventually import eventually
@@ -32,7 +36,7 @@ class Place:
     stack: Stack
     completed: str
     failed: str
-    # No worker has its tag: it waits until somebody cancels it.
+    # No worker has its tag, so it waits until it is cancelled.
     waiting: str
 
     def put_into(self, word: str) -> str:
@@ -66,7 +70,7 @@ def command(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Command:
-    """Give the command in this process, as fast as its server is."""
+    """Return a function that runs the command in this process, which is faster than a new one."""
     monkeypatch.setenv("PYOCO_SERVER", place.stack.url)
     monkeypatch.setenv("PYOCO_CONFIG", str(tmp_path / "none.toml"))
     monkeypatch.chdir(tmp_path)
@@ -80,12 +84,13 @@ def command(
     return call
 
 
-# What the specification says of params: each way, all together, the later one wins.
+# The specification allows three options for params and their combination; the later one wins.
 PARAMS: Final = [
     ("--params-file params.json", {"name": "file", "count": 1}),
     ("--params-file params.yaml", {"name": "ファイル", "count": 1}),
     ("""--params '{"name": "object"}'""", {"name": "object"}),
     ("--param name=pair", {"name": "pair"}),
+    ("""--params-file params.json --params '{"name": "text"}'""", {"name": "text", "count": 1}),
     ("--param count=3 --param big=true --param word=3a", {"count": 3, "big": True, "word": "3a"}),
     (
         """--params-file params.json --params '{"name": "text", "more": [1]}' --param name=pair""",
@@ -100,7 +105,7 @@ PARAMS: Final = [
 
 
 @pytest.mark.parametrize(("options", "params"), PARAMS)
-async def test_submit_merges_params_and_the_later_place_wins(
+async def test_submit_merges_params_and_the_later_option_wins(
     options: str, params: dict[str, Any], command: Command, place: Place, tmp_path: Path
 ) -> None:
     (tmp_path / "params.json").write_text('{"name": "file", "count": 1}')
@@ -114,7 +119,7 @@ async def test_submit_merges_params_and_the_later_place_wins(
 
 @dataclass(frozen=True)
 class Row:
-    """A command line, and what each line of its output looks like."""
+    """A command line, the pattern of each line on stdout, the exit code, and a part of stderr."""
 
     line: str
     prints: str
@@ -167,12 +172,16 @@ ROWS: Final = [
     Row("watch <failed> --until-terminal --output status", r".*\tFAILED\t<failed>"),
     Row("watch <failed> --exit-status --output status", ".*FAILED.*", 1, "ended FAILED"),
     Row("watch <completed> --exit-status --output status", ".*COMPLETED.*"),
-    Row("watch <waiting> --timeout-sec 1 --output status", ".*PENDING.*", says="goes on"),
-    Row("watch <waiting> --timeout-sec 1 --exit-status -o status", ".*PENDING.*", 1, "goes on"),
-    Row("watch <waiting> --max-events 1 --output status", ".*PENDING.*"),
-    # Two heartbeats come in that time, each later than the limit for an answer.
+    Row("watch <waiting> --timeout-sec 1 --output status", ".*PENDING.*", says="and continues"),
     Row(
-        "--timeout 1 watch <waiting> --timeout-sec 5 --output status", ".*PENDING.*", says="goes on"
+        "watch <waiting> --timeout-sec 1 --exit-status -o status", ".*PENDING.*", 1, "and continues"
+    ),
+    Row("watch <waiting> --max-events 1 --output status", ".*PENDING.*"),
+    # A heartbeat comes every 2 seconds, which is longer than the timeout for an answer.
+    Row(
+        "--timeout 1 watch <waiting> --timeout-sec 5 --output status",
+        ".*PENDING.*",
+        says="and continues",
     ),
     Row("watch <completed> --since 99999999999", "", says="no change was seen"),
     Row("cancel --run-id <completed>", documents("COMPLETED")),
@@ -190,7 +199,7 @@ ROWS: Final = [
     Row("dlq list --output table", r"SEQ +AGE .*|\d+ .*"),
     Row("metrics", r"#? ?[A-Za-z_].*"),
     Row("health", documents('"status": "ok"')),
-    # What the gateway refuses is 1, with what it says about it.
+    # An error of the gateway is exit code 1, with the gateway's explanation.
     Row(f"get {NO_RUN}", "", 1, "ERR-PYOCO-0005"),
     Row(f"tasks {NO_RUN}", "", 1, "hint: Check the run id"),
     Row(f"logs {NO_RUN}", "", 1, "request id: "),
@@ -208,7 +217,7 @@ ROWS: Final = [
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.line)
-async def test_a_command_prints_ends_and_explains_itself_as_specified(
+async def test_a_command_has_the_specified_output_and_exit_code(
     row: Row, command: Command, place: Place, tmp_path: Path
 ) -> None:
     (tmp_path / "flow.yaml").write_text(
@@ -224,12 +233,21 @@ async def test_a_command_prints_ends_and_explains_itself_as_specified(
     assert (row.says in done.err) if row.says else (done.err == "")
 
 
-# Wrong arguments are 1, with the id of the specification and a command line that is right.
+# Wrong arguments are exit code 1, with the specified error id and a correct command line.
 WRONG: Final = [
-    ("", "Missing command", "pyoco-client submit "),
+    ("", "Missing command", "pyoco-client submit --flow-name hello --param name=world --wait"),
+    ("submti", "Did you mean submit?", "pyoco-client submit --flow-name hello"),
     ("submti --flow-name greet", "Did you mean submit?", "pyoco-client submit --flow-name greet"),
     ("submit", "--flow-name", "pyoco-client submit --flow-name hello"),
     ("submit --flow-nam greet", "--flow-name", "pyoco-client submit --flow-name greet"),
+    ("submit --flow-name greet extra", "extra", "pyoco-client submit"),
+    (
+        """submit --flow-name x --params "{'a': 1}\"""",
+        "--params",
+        """--params '{"name": "world"}'""",
+    ),
+    ("submit --flow-name x --timeout-sec 3", "--wait", "--wait --timeout-sec 3"),
+    ("submit --flow-name x --wait --timeout-sec 0", "--timeout-sec", "submit"),
     ("submit --flow-name greet --params {oops", "line 1, column 2", "--params '{"),
     ("submit --flow-name greet --params [1]", "must be an object", "--params '{"),
     ("submit --flow-name greet --param name", "key=value", "--param name=world"),
@@ -237,6 +255,7 @@ WRONG: Final = [
     ("submit-yaml --flow-name y --tag default", "--workflow-file", "--workflow-file flow.yaml"),
     ("submit-yaml --workflow-file none.yaml --flow-name y", "none.yaml", "submit-yaml --workflow"),
     ("get", "RUN_ID", "pyoco-client get --run-id "),
+    ("get --run-id 'a b'", "'a b' is not a run id", "pyoco-client get --run-id"),
     ("tasks nonsense", "'nonsense' is not a run id", "pyoco-client tasks --run-id "),
     ("list --output yaml", "'json'", "pyoco-client list "),
     ("list --limit many", "--limit", "pyoco-client list "),
@@ -251,14 +270,17 @@ WRONG: Final = [
     ("cancel", "--run-id", "pyoco-client cancel --run-id "),
     ("cancel --tag nobody --flow noop", "--yes", "--yes"),
     ("workers --state BUSY", "'IDLE'", "pyoco-client workers "),
+    ("worker hide .", "'.' is not a worker id", "pyoco-client worker hide worker-1"),
     ("metrics now", "now", "pyoco-client metrics"),
     ("dlq redriv 1", "Did you mean redrive?", "pyoco-client dlq redrive 1"),
     ("--server nowhere health", "nowhere", "--server http://127.0.0.1:8000 health"),
+    ("--timeout nan health", "--timeout", "pyoco-client submit"),
+    ("--timeout inf health", "--timeout", "pyoco-client submit"),
 ]
 
 
 @pytest.mark.parametrize(("line", "what", "example"), WRONG)
-async def test_a_wrong_argument_is_answered_with_one_that_is_right(
+async def test_a_wrong_argument_is_answered_with_a_correct_command_line(
     line: str, what: str, example: str, command: Command, place: Place
 ) -> None:
     done = await command(line)
@@ -269,7 +291,48 @@ async def test_a_wrong_argument_is_answered_with_one_that_is_right(
     assert await place.stack.client.status(place.waiting) == "PENDING"
 
 
-async def test_cancel_wait_is_over_when_the_run_is_and_fails_when_its_time_is(
+SPECIFIED: Final = [
+    *("submit", "submit-yaml", "get", "tasks", "list", "list-vnext", "watch", "cancel"),
+    *("workers", "metrics"),
+]
+
+
+def test_all_specified_commands_exist() -> None:
+    assert set(SPECIFIED) <= set(client.list_commands(click.Context(client)))
+
+
+# The options that the specification names, under the same names.
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("submit", "--flow-name --params --params-file --param --tag --tags"),
+        ("submit-yaml", "--workflow-file --flow-name --tag"),
+        ("get", "--records"),
+        ("list", "--status --flow --tag --full --limit --output"),
+        ("list-vnext", "--status --flow --tag --full --limit --output"),
+        ("list-vnext", "--updated-after --cursor --workflow-yaml-sha256"),
+        ("watch", "--records --since --timeout-sec --max-events --until-terminal --output"),
+        ("cancel", "--run-id --wait --timeout-sec"),
+        ("workers", "--scope --state --include-hidden --limit --output"),
+    ],
+)
+def test_a_command_has_the_specified_options(name: str, options: str) -> None:
+    found = client.get_command(click.Context(client), name)
+    assert found is not None
+    known = {word for parameter in found.params for word in parameter.opts}
+    assert set(options.split()) <= known
+
+
+async def test_an_error_of_the_gateway_is_printed_with_its_id_hint_and_request_id(
+    command: Command,
+) -> None:
+    done = await command(f"get --run-id {NO_RUN}")
+    assert (done.code, done.out) == (1, "")
+    for words in ("ERR-PYOCO-0005", "not found", "hint: Check the run id", "request id: "):
+        assert words in done.err
+
+
+async def test_cancel_wait_ends_with_the_run_and_fails_at_its_timeout(
     command: Command, place: Place, flows: str
 ) -> None:
     client = place.stack.client
@@ -277,20 +340,20 @@ async def test_cancel_wait_is_over_when_the_run_is_and_fails_when_its_time_is(
     await eventually(lambda: client.status(deaf), "RUNNING")
     early = await command(f"cancel --run-id {deaf} --wait --timeout-sec 0.5")
     assert (early.code, early.json()["status"]) == (1, "CANCELLING")
-    assert f"run {deaf} is CANCELLING after 0.5 s" in early.err
+    assert early.err == f"run {deaf} is CANCELLING after 0.5 s\n"
     in_time = await command(f"cancel --run-id {deaf} --wait --timeout-sec 30")
     assert (in_time.code, in_time.json()["status"], in_time.err) == (0, "CANCELLED", "")
 
 
-async def test_many_runs_are_cancelled_by_a_filter_or_by_their_ids_on_stdin(place: Place) -> None:
+async def test_many_runs_are_cancelled_by_a_filter_or_by_ids_on_stdin(place: Place) -> None:
     client, program = place.stack.client, command_path("pyoco-client")
-    runs = [await client.submit("nap", tag="crowd") for _ in range(4)]
+    runs = [await client.submit("nap", tag="batch") for _ in range(4)]
     one, *others = runs
     env = {"PYOCO_SERVER": place.stack.url}
     by_id = await run([program, "cancel", "-", "-o", "name"], stdin=f"{one}\n\n{one}\n", env=env)
     assert (by_id.code, by_id.out) == (0, f"{one}\n")
     wait = ["--yes", "--wait", "--timeout-sec", "30"]
-    by_tag = await run([program, "cancel", "--tag", "crowd", *wait], env=env)
+    by_tag = await run([program, "cancel", "--tag", "batch", *wait], env=env)
     assert by_tag.code == 0, by_tag.err
     assert {item["run_id"] for item in by_tag.json()} == set(others)
     assert {await client.status(run_id) for run_id in runs} == {"CANCELLED"}
@@ -309,7 +372,7 @@ async def test_logs_are_followed_to_their_end(place: Place, tmp_path: Path) -> N
 
 @asynccontextmanager
 async def started(place: Place, *words: str) -> AsyncGenerator[anyio.abc.Process]:
-    """A command of a user who does not wait for its end."""
+    """Start the command; yield its process."""
     program = [str(command_path("pyoco-client")), "--server", place.stack.url, *words]
     async with await anyio.open_process(program, env=clean_environment()) as process:
         yield process
@@ -320,11 +383,19 @@ def stdout_of(process: anyio.abc.Process) -> anyio.abc.ByteReceiveStream:
     return process.stdout
 
 
-@pytest.mark.parametrize("arguments", ["watch <waiting>", "logs -f <waiting>"])
-async def test_ctrl_c_is_130_and_says_nothing(arguments: str, place: Place) -> None:
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "watch <waiting>",
+        "logs -f <waiting>",
+        "submit --flow-name noop --tag elsewhere --wait",
+    ],
+)
+async def test_ctrl_c_exits_with_130_and_without_a_message(arguments: str, place: Place) -> None:
     words = place.put_into(arguments).split()
     before = await streams_open(place.stack)
     async with started(place, *words) as process:
+        assert process.stderr is not None
         if words[0] == "watch":
             line = await BufferedByteReceiveStream(stdout_of(process)).receive_until(b"\n", 10_000)
             assert json.loads(line)["data"]["snapshot"]["status"] == "PENDING"
@@ -332,9 +403,14 @@ async def test_ctrl_c_is_130_and_says_nothing(arguments: str, place: Place) -> N
             await eventually(lambda: streams_open(place.stack), before + 1)
         process.send_signal(signal.SIGINT)
         assert await process.wait() == 130
-        assert process.stderr is not None
-        said = b"".join([piece async for piece in process.stderr])
-    assert said.strip() == b""
+        printed = b"".join([piece async for piece in process.stderr]).decode()
+        stdout = b"".join([piece async for piece in stdout_of(process)])
+    if words[0] == "submit":
+        # The warning and the run id come before the wait.
+        assert re.fullmatch(rf"warning: .*\nrun {ID} submitted\n", printed)
+        assert stdout == b""
+    else:
+        assert printed.strip() == ""
 
 
 async def streams_open(stack: Stack) -> float:
@@ -343,14 +419,14 @@ async def streams_open(stack: Stack) -> float:
     return float(line.split()[1])
 
 
-async def test_whoever_reads_the_first_line_alone_is_not_shouted_at(place: Place) -> None:
+async def test_a_pipe_that_is_closed_early_causes_no_error_message(place: Place) -> None:
     line = f"{command_path('pyoco-client')} list --all --output jsonl | head -n 1"
     done = await run(["/bin/bash", "-c", line], env={"PYOCO_SERVER": place.stack.url})
     assert (done.code, done.err) == (0, "")
     assert json.loads(done.out)["run_id"]
 
 
-async def test_a_piped_watch_is_a_line_for_each_change_until_the_end(place: Place) -> None:
+async def test_a_piped_watch_prints_a_line_for_each_change_until_the_end(place: Place) -> None:
     run_id = await place.stack.client.submit("nap", params={"seconds": 1.0})
     program = [str(command_path("pyoco-client")), "watch", run_id, "--output", "jsonl"]
     done = await run(program, env={"PYOCO_SERVER": place.stack.url})

@@ -1,6 +1,6 @@
-"""The published command of an earlier release works on the gateway of today.
+"""The published command of an earlier release works with the current gateway.
 
-It is used as its users use it: arguments in, text and an exit code out.
+Tests run the command with arguments and check its output and exit code.
 """
 
 import re
@@ -25,7 +25,7 @@ tasks:
 
 
 class Earlier:
-    """That command, and the server of today."""
+    """The command of the earlier release, and a current server."""
 
     def __init__(self, command: Path, stack: Stack) -> None:
         self._command = command
@@ -59,8 +59,8 @@ async def test_a_run_is_submitted_read_and_listed(earlier: Earlier) -> None:
     assert (got["status"], got["params"]) == ("COMPLETED", {"name": "世界", "count": 1})
     assert got["tags"] == ["x", "y"]
     assert got["task_records"]["shout"]["output"] == "HELLO, 世界!"
-    told = (await earlier("tasks", run_id)).json()
-    assert told["tasks"] == {"greet": "SUCCEEDED", "shout": "SUCCEEDED"}
+    answer = (await earlier("tasks", run_id)).json()
+    assert answer["tasks"] == {"greet": "SUCCEEDED", "shout": "SUCCEEDED"}
 
     filters = ["--status", "COMPLETED", "--flow", "greet", "--tag", "default", "--limit", "5"]
     listed = (await earlier("list", *filters, "--full")).json()
@@ -70,7 +70,7 @@ async def test_a_run_is_submitted_read_and_listed(earlier: Earlier) -> None:
     assert re.search(rf"^{run_id} +COMPLETED +greet +default ", table.out, re.MULTILINE)
 
 
-async def test_changes_are_listed_from_cursor_to_cursor(earlier: Earlier) -> None:
+async def test_changes_are_listed_page_by_page(earlier: Earlier) -> None:
     run_id = (await earlier("submit", "--flow-name", "noop")).json()["run_id"]
     await earlier.stack.client.wait(run_id)
     filters = ["--flow", "noop", "--limit", "1"]
@@ -90,7 +90,7 @@ async def test_a_workflow_file_is_run(earlier: Earlier, tmp_path: Path) -> None:
     assert (await earlier.stack.client.wait(run_id))["result"] == {"greet": "Hello, YAML!"}
 
 
-async def test_a_run_is_watched_to_its_end_also_through_silence(earlier: Earlier) -> None:
+async def test_a_run_without_changes_for_seconds_is_watched_to_its_end(earlier: Earlier) -> None:
     nap = ["--flow-name", "nap", "--param", "seconds=6"]
     run_id = (await earlier("submit", *nap)).json()["run_id"]
     seen = await earlier("watch", run_id, "--until-terminal", "--output", "status")
@@ -124,7 +124,7 @@ async def test_workers_and_metrics_are_read(earlier: Earlier) -> None:
         assert f"\n{family}" in page.out
 
 
-async def test_a_refusal_is_shown_with_what_the_gateway_says(earlier: Earlier) -> None:
+async def test_an_error_is_shown_with_the_text_of_the_gateway(earlier: Earlier) -> None:
     done = await earlier("get", NO_RUN)
     assert (done.code, done.out) == (1, "")
     assert "404" in done.err

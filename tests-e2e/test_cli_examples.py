@@ -1,4 +1,4 @@
-"""Every example that the help of `pyoco-client` shows does what it is there for."""
+"""Every example in the help of `pyoco-client` works."""
 
 import io
 import shlex
@@ -31,7 +31,7 @@ CONTEXTS: Final = 'current = "local"\n[contexts.local]\nserver = "http://127.0.0
 
 
 def all_examples() -> Iterator[str]:
-    """Yield each example once, of all commands and of those below them."""
+    """Yield each example of all commands and subcommands once."""
 
     def within(command: click.Command, context: click.Context) -> Iterator[str]:
         yield from examples_of(command)
@@ -53,12 +53,12 @@ def demo_flows() -> str:
 
 @dataclass(frozen=True)
 class Place:
-    """A server with a worker, and runs to put into examples."""
+    """A server with a worker, and ids for examples."""
 
     stack: Stack
 
     async def filled_in(self, example: str) -> str:
-        """Return an example with ids of this place instead of made-up ones."""
+        """Return an example with the address and ids of this server."""
         line = example.replace("http://127.0.0.1:8000", self.stack.url)
         if RUN_ID in line:
             line = line.replace(RUN_ID, await self._run_for(line))
@@ -89,14 +89,14 @@ async def place(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Plac
         Stack(tmp_path_factory.mktemp("examples")) as stack,
         stack.worker(flows=demo_flows(), worker_id="worker-1", concurrency=2),
     ):
-        # One that waits, so that lists of those that do have something to show.
+        # A run that waits, so that lists of pending runs are not empty.
         await stack.client.submit("hello", tag="nobody")
         yield Place(stack)
 
 
 @pytest.fixture
 def directory(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give the directory of a reader who has the files that examples name."""
+    """Return a directory with the files that examples name; it is the working directory."""
     (tmp_path / "params.yaml").write_text("name: 太郎\n", encoding="utf-8")
     (tmp_path / "flow.yaml").write_text(FLOW_FILE, encoding="utf-8")
     (tmp_path / "contexts.toml").write_text(CONTEXTS, encoding="utf-8")
@@ -110,7 +110,7 @@ def environment_of(place: Place, directory: Path) -> dict[str, str]:
     return {
         "PYOCO_SERVER": place.stack.url,
         "PYOCO_CONFIG": str(directory / "contexts.toml"),
-        # What opens a page for those who have no browser.
+        # A browser that does nothing.
         "BROWSER": "true",
         "PATH": f"{command_path('pyoco-client').parent}:{clean_environment()['PATH']}",
     }
@@ -145,7 +145,7 @@ async def test_an_example_with_a_pipe_works(example: str, place: Place, director
     assert "Traceback" not in done.err
 
 
-def test_every_command_shows_an_example_of_itself() -> None:
+def test_every_command_has_an_example_with_itself() -> None:
     lines = list(all_examples())
     context = click.Context(client, info_name="pyoco-client")
     for name in client.list_commands(context):

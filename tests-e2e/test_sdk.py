@@ -1,4 +1,4 @@
-"""The SDK against a whole server."""
+"""The SDK against a complete server."""
 
 import subprocess
 import sys
@@ -57,7 +57,7 @@ async def test_a_run_is_submitted_followed_and_its_result_returned(
             await long.get()
 
 
-async def test_what_a_run_prints_is_read_while_it_runs(stack: Stack, flows: str) -> None:
+async def test_the_output_of_a_run_is_read_while_it_runs(stack: Stack, flows: str) -> None:
     async with stack.worker(flows=flows), AsyncClient(stack.url) as client:
         run = await client.submit("talk", {"lines": 3})
         followed = [line.text async for line in run.logs(follow=True)]
@@ -66,13 +66,13 @@ async def test_what_a_run_prints_is_read_while_it_runs(stack: Stack, flows: str)
 
 
 async def in_a_thread(story: Callable[[Client], None], url: str) -> None:
-    """Tell a story with the client that blocks."""
+    """Run `story` with the blocking client in a thread."""
 
-    def tell() -> None:
+    def run() -> None:
         with Client(url) as client:
             story(client)
 
-    await anyio.to_thread.run_sync(tell)
+    await anyio.to_thread.run_sync(run)
 
 
 async def test_operators_see_runs_workers_queues_and_dead_letters(stack: Stack, flows: str) -> None:
@@ -140,26 +140,26 @@ async def test_a_workflow_file_is_checked_and_run(stack: Stack, tmp_path: Path) 
         await in_a_thread(story, stack.url)
 
 
-async def test_changes_of_many_runs_are_told_as_they_happen(stack: Stack) -> None:
+async def test_changes_of_many_runs_are_yielded_as_they_happen(stack: Stack) -> None:
     async with AsyncClient(stack.url) as client:
-        told: list[tuple[str, str | None]] = []
+        seen: list[tuple[str, str | None]] = []
 
         async def watch() -> None:
             async for change in client.runs.watch(flow="gr*"):
-                told.append((change.kind, change.run_id))
+                seen.append((change.kind, change.run_id))
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(watch)
-            await eventually(lambda: told, [("ready", None)])
+            await eventually(lambda: seen, [("ready", None)])
             run = await client.submit("greet")
-            await eventually(lambda: ("snapshot", run.id) in told, True)
+            await eventually(lambda: ("snapshot", run.id) in seen, True)
             await run.cancel(wait=True)
             await run.delete()
-            await eventually(lambda: ("gone", run.id) in told, True)
+            await eventually(lambda: ("gone", run.id) in seen, True)
             tasks.cancel_scope.cancel()
 
 
-async def test_messages_come_in_the_language_that_was_asked_for(stack: Stack) -> None:
+async def test_messages_are_in_the_requested_language(stack: Stack) -> None:
     async with AsyncClient(stack.url, lang="ja") as client:
         with pytest.raises(PyocoError, match="runが見つかりません") as caught:
             await client.run("7d0c1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4").get()
@@ -177,12 +177,14 @@ def test_a_local_server_runs_the_flows_of_a_test(flows: str) -> None:
         client.health()
 
 
-def test_a_local_server_that_cannot_start_says_what_its_worker_said(tmp_path: Path) -> None:
+def test_a_local_server_that_cannot_start_raises_with_the_output_of_its_worker(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(LocalServerError, match="the worker ended"):
         LocalServer(str(tmp_path / "absent.py:resolve")).__enter__()
 
 
-def test_the_fixtures_for_pytest_give_a_fake_and_a_real_server(flows: str, tmp_path: Path) -> None:
+def test_the_pytest_fixtures_provide_a_fake_and_a_real_server(flows: str, tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(
         f"""
 import pytest

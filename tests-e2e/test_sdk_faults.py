@@ -1,4 +1,4 @@
-"""The SDK while gateways, brokers and connections come and go."""
+"""The SDK during failures of gateways, brokers and connections."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -20,20 +20,20 @@ from pyoco_testkit.stack import Stack
 
 
 class Wire:
-    """A connection to the gateway that can be cut: a small proxy in this process."""
+    """A proxy to the gateway that can cut connections."""
 
     def __init__(self, target: int) -> None:
         self.target = target
         self.url = ""
-        # What the next connections do; those after them are whole.
+        # When to cut each of the next connections; later connections are not cut.
         self.cuts: list[Callable[[bytes, bytes], bool]] = []
-        # What each connection has carried to the gateway, as it grows.
+        # The bytes that each connection has sent to the gateway so far.
         self.requests: list[bytearray] = []
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator["Wire"]:
         listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
-        port = listener.extra(SocketAttribute.local_port)  # noqa: S610 - this is no database
+        port = listener.extra(SocketAttribute.local_port)  # noqa: S610 - not a database query
         self.url = f"http://127.0.0.1:{port}"
         async with listener, anyio.create_task_group() as tasks:
             tasks.start_soon(listener.serve, self._serve)
@@ -75,17 +75,19 @@ class Wire:
 
 
 def answer_is_swallowed(_: bytes, received: bytes) -> bool:
-    """Whether the gateway has begun to answer: the request is in, and nobody is told."""
+    """Return whether the gateway has begun to answer; the cut drops this answer."""
     return bool(received)
 
 
 def after_events(count: int, _: bytes, received: bytes) -> bool:
-    """Whether so many events have been told; the last one is cut in two."""
+    """Return whether this many events were sent; the cut is within the last one."""
     return received.count(b"\nid: ") >= count
 
 
 @pytest.mark.parametrize("how", ["killed", "stopped"])
-async def test_watchers_and_waiters_outlive_the_gateway(stack: Stack, flows: str, how: str) -> None:
+async def test_watches_and_waits_survive_a_restart_of_the_gateway(
+    stack: Stack, flows: str, how: str
+) -> None:
     async with stack.worker(flows=flows), AsyncClient(stack.url) as client:
         run = await client.submit("nap", {"seconds": 3})
         states: list[RunStatus] = []
@@ -114,7 +116,7 @@ async def test_watchers_and_waiters_outlive_the_gateway(stack: Stack, flows: str
     assert states.count(RunStatus.COMPLETED) == 1
 
 
-async def test_calls_sit_out_a_broker_that_is_away_for_three_seconds(
+async def test_calls_succeed_after_a_broker_outage_of_three_seconds(
     stack: Stack, flows: str
 ) -> None:
     async with stack.worker(flows=flows), AsyncClient(stack.url) as client:
@@ -122,7 +124,7 @@ async def test_calls_sit_out_a_broker_that_is_away_for_three_seconds(
         await before.wait(timeout=20)
         await stack.nats.stop()
         await eventually(lambda: _is_refused(stack), True)
-        # Without a key nobody may try again: the caller is told.
+        # Without a key the submission is not repeated, so the caller gets the error.
         with pytest.raises(BrokerUnavailableError):
             await client.submit("greet")
         outcomes: dict[str, object] = {}
@@ -149,7 +151,7 @@ async def _is_refused(stack: Stack) -> bool:
     return (await stack.client.http.get("/runs")).status_code == 503
 
 
-async def test_a_watch_goes_on_after_its_connection_is_cut_in_the_middle_of_an_event(
+async def test_a_watch_resumes_after_its_connection_was_cut_within_an_event(
     stack: Stack, flows: str
 ) -> None:
     wire = Wire(stack.port)
@@ -161,11 +163,11 @@ async def test_a_watch_goes_on_after_its_connection_is_cut_in_the_middle_of_an_e
     assert states.count(RunStatus.COMPLETED) == 1
     watches = [request for request in wire.requests if b"/watch?" in request]
     assert len(watches) == 3
-    # The first connection told no whole event; the second one did.
+    # The first connection carried no complete event; the second one did.
     assert [b"last-event-id" in request.lower() for request in watches] == [False, False, True]
 
 
-async def test_a_submission_with_a_key_is_one_run_however_often_its_answer_is_lost(
+async def test_a_submission_with_a_key_is_one_run_after_lost_answers(
     stack: Stack,
 ) -> None:
     wire = Wire(stack.port)
@@ -177,7 +179,7 @@ async def test_a_submission_with_a_key_is_one_run_however_often_its_answer_is_lo
     assert sum(b"POST /runs" in request for request in wire.requests) == 4
 
 
-async def test_a_submission_without_a_key_is_sent_once_whatever_becomes_of_its_answer(
+async def test_a_submission_without_a_key_is_sent_once_even_if_its_answer_is_lost(
     stack: Stack,
 ) -> None:
     wire = Wire(stack.port)
@@ -186,15 +188,13 @@ async def test_a_submission_without_a_key_is_sent_once_whatever_becomes_of_its_a
         with pytest.raises(GatewayUnreachableError) as caught:
             await client.submit("greet")
         assert caught.value.may_have_arrived
-        # It had arrived: had it been repeated, there would be two.
+        # The request had arrived; a repetition would have made a second run.
         assert (await client.runs.counts()).total == 1
     assert sum(b"POST /runs" in request for request in wire.requests) == 1
 
 
-async def test_a_run_that_waits_for_long_is_watched_over_one_connection(
-    stack: Stack, flows: str
-) -> None:
-    """The time for one answer is shorter than the pause between two heartbeats."""
+async def test_a_long_wait_uses_one_connection(stack: Stack, flows: str) -> None:
+    """The timeout of a request is shorter than the time between two heartbeats."""
     wire = Wire(stack.port)
     async with wire.open(), AsyncClient(wire.url, timeout=0.5) as client:
         run = client.run(await stack.client.submit("greet"))

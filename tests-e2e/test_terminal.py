@@ -1,4 +1,4 @@
-"""The command line as a person sees it: on a terminal, against everything real."""
+"""The command line on a terminal, against a complete server."""
 
 import json
 import re
@@ -21,7 +21,7 @@ ID: Final = r"[0-9a-f-]{36}"
 
 @pytest.fixture
 def terminal(stack: Stack, tmp_path: Path) -> Callable[..., TerminalSession]:
-    """Give the command on a terminal of its own, with the stack as its server."""
+    """Return a function that runs the command on its own terminal, with the stack as its server."""
 
     def opened(*words: str, columns: int = 80, **options: Any) -> TerminalSession:
         environment = {"PYOCO_SERVER": stack.url, "PYOCO_CONFIG": str(tmp_path / "contexts.toml")}
@@ -32,14 +32,14 @@ def terminal(stack: Stack, tmp_path: Path) -> Callable[..., TerminalSession]:
 
 
 def still(rows: list[str]) -> list[str]:
-    """Return rows with what turns, and how long things took, taken out."""
+    """Return rows with the spinner and the durations replaced."""
     rows = [re.sub("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]", "*", row) for row in rows]
     return [re.sub(r" +[0-9.]+s$", " ?s", row) for row in rows]
 
 
 @pytest.mark.parametrize(
     ("columns", "name"),
-    # How much of it there is room for depends on how long the run has taken so far.
+    # The room for the name depends on the length of the duration.
     [(80, JAPANESE), (40, r"日次売上レ\w*\.\.")],
     ids=["80 columns", "40 columns"],
 )
@@ -53,19 +53,19 @@ async def test_a_run_is_followed_from_its_submission_to_its_result(
     name: str,
 ) -> None:
     bar = min(40, columns - 9)
-    gate = tmp_path / "gate"
-    words = ["submit", "--flow-name", JAPANESE, "--param", f"until={gate}", "--follow"]
+    go = tmp_path / "go"
+    words = ["submit", "--flow-name", JAPANESE, "--param", f"until={go}", "--follow"]
     async with stack.worker(flows=flows), terminal(*words, columns=columns) as session:
         await session.shows("talk  RUNNING", 30)
         running = still(session.screen.rows)
         assert re.fullmatch(rf"\* {name}  RUNNING \?s", running[0])
         assert re.fullmatch(f"  {ID}", running[1])
-        # Whether the first task was seen at work, and so how long it took, is a matter of luck.
+        # The first task has a duration only if a snapshot showed it running.
         assert running[2].removesuffix(" ?s") == "  ✓ greet SUCCEEDED"
         assert running[3:5] == ["  * talk  RUNNING ?s", "  - shout PENDING"]
         assert running[5:] == [f"  [{'=' * (bar // 3)}{' ' * (bar - bar // 3)}] 1/3"]
         assert not session.screen.is_cursor_visible
-        await anyio.Path(gate).touch()
+        await anyio.Path(go).touch()
         assert await session.ended(30) == 0
         ended = still(session.screen.rows)
         assert re.fullmatch(rf"✓ {name}  COMPLETED \?s", ended[0])
@@ -79,22 +79,22 @@ async def test_a_run_is_followed_from_its_submission_to_its_result(
         assert session.is_as_found
 
 
-async def test_a_watch_that_is_left_leaves_the_run_and_the_terminal_alone(
+async def test_ctrl_c_in_a_watch_leaves_the_run_and_the_terminal_unchanged(
     stack: Stack, flows: str, tmp_path: Path, terminal: Callable[..., TerminalSession]
 ) -> None:
-    gate = tmp_path / "gate"
+    go = tmp_path / "go"
     async with stack.worker(flows=flows):
-        run_id = await stack.client.submit("talk", params={"until": str(gate)})
+        run_id = await stack.client.submit("talk", params={"until": str(go)})
         async with terminal("watch", run_id, before="$ watch\n") as session:
             await session.shows("talk  RUNNING", 30)
             session.resize(40, 12)
             session.type("\x03")
             assert await session.ended() == 130
             assert session.screen.rows[0] == "$ watch"
-            assert session.screen.rows[-1] == "No longer watched; the run goes on."
+            assert session.screen.rows[-1] == "Stopped watching; the run continues."
             assert session.is_as_found
         assert await stack.client.status(run_id) == "RUNNING"
-        await anyio.Path(gate).touch()
+        await anyio.Path(go).touch()
         assert (await stack.client.wait(run_id))["status"] == "COMPLETED"
 
 
@@ -111,7 +111,7 @@ async def test_a_failure_is_shown_with_its_reason(
 
 
 def examined(stack: Stack, folder: Path) -> tuple[int, dict[str, str], str]:
-    """Return the exit code of `doctor`, the level of each check, and all that was printed."""
+    """Return the exit code of `doctor`, the level of each check, and the output."""
     done = subprocess.run(
         [command_path("pyoco-client"), "--server", stack.url, "doctor", "--output", "json"],
         env=clean_environment({"PYOCO_CONFIG": str(folder / "contexts.toml")}),
@@ -124,7 +124,7 @@ def examined(stack: Stack, folder: Path) -> tuple[int, dict[str, str], str]:
     return done.returncode, {each["check"]: each["level"] for each in checks}, done.stdout
 
 
-async def test_doctor_sees_what_is_up_and_what_is_away(
+async def test_doctor_reports_which_parts_are_up_and_down(
     stack: Stack, flows: str, tmp_path: Path
 ) -> None:
     async def levels() -> tuple[int, dict[str, str], str]:

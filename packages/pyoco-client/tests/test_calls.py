@@ -8,7 +8,7 @@ from pyoco_client.retrying import Repeat
 TEXT = "flow:\n  graph: a\ntasks:\n  a: {callable: 'm:f'}\n"
 
 
-def test_only_a_submission_with_a_key_may_be_sent_twice() -> None:
+def test_only_a_submission_with_a_key_may_be_repeated() -> None:
     without = calls.submission("hello", {}, None, None, None)
     assert without.repeat is Repeat.IF_UNSENT
     assert "X-Idempotency-Key" not in without.headers
@@ -17,7 +17,7 @@ def test_only_a_submission_with_a_key_may_be_sent_twice() -> None:
     assert calls.yaml_submission(TEXT, "hello", None, "k").repeat is Repeat.ALWAYS
 
 
-def test_what_would_be_answered_otherwise_the_second_time_is_not_repeated() -> None:
+def test_requests_with_another_answer_the_second_time_are_not_repeated() -> None:
     once = [calls.redrive(1), calls.discard(1), calls.delete_run("r"), calls.redrive_all({})]
     assert {call.repeat for call in once} == {Repeat.IF_UNSENT}
     again = [
@@ -30,12 +30,12 @@ def test_what_would_be_answered_otherwise_the_second_time_is_not_repeated() -> N
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "line\nbreak", "鍵"])
-def test_a_key_that_no_header_can_carry_is_refused(key: str) -> None:
+def test_an_idempotency_key_that_a_header_cannot_carry_is_rejected(key: str) -> None:
     with pytest.raises(ValueError, match="idempotency_key"):
         calls.submission("hello", {}, None, None, key)
 
 
-def test_a_workflow_is_given_as_bytes_text_or_path(tmp_path: Path) -> None:
+def test_a_workflow_can_be_bytes_text_or_a_path(tmp_path: Path) -> None:
     path = tmp_path / "flow.yaml"
     path.write_text(TEXT, encoding="utf-8")
     for source in (TEXT, TEXT.encode(), path, str(path)):
@@ -45,8 +45,8 @@ def test_a_workflow_is_given_as_bytes_text_or_path(tmp_path: Path) -> None:
         calls.workflow_bytes(str(tmp_path / "absent.yaml"))
 
 
-def test_a_query_holds_what_was_given_and_no_more() -> None:
-    call = calls.runs(status=["PENDING", "RUNNING"], limit=5, updated_after=1.5)
+def test_a_query_holds_only_the_given_filters() -> None:
+    call = calls.runs({"status": ["PENDING", "RUNNING"]}, limit=5, updated_after=1.5)
     assert call.query == (
         ("status", "PENDING"),
         ("status", "RUNNING"),
@@ -54,3 +54,10 @@ def test_a_query_holds_what_was_given_and_no_more() -> None:
         ("limit", "5"),
     )
     assert calls.workers(None, None, True, None).query == (("include_hidden", "true"),)
+
+
+def test_an_unknown_filter_is_rejected_like_an_unknown_keyword() -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'stauts'"):
+        calls.counts({"stauts": "FAILED"})  # type: ignore[typeddict-unknown-key] # the typing error under test
+    with pytest.raises(TypeError, match="unexpected keyword argument 'submitted_after'"):
+        calls.changes({"submitted_after": 1.0}, limit=1)  # type: ignore[typeddict-unknown-key] # only lists have it

@@ -1,4 +1,4 @@
-"""The client against an HTTP server that answers as a gateway was recorded to."""
+"""The client against recorded answers of a gateway."""
 
 import contextlib
 import json
@@ -22,7 +22,7 @@ from pyoco_client import (
     UnexpectedAnswerError,
     WorkerNotFoundError,
 )
-from recorded_gateway import (
+from pyoco_testkit.recorded_answers import (
     COMPLETED,
     GET,
     HEARTBEAT,
@@ -30,15 +30,15 @@ from recorded_gateway import (
     RUNNING,
     SSE,
     WATCH,
-    Gateway,
     problem,
     snapshot,
 )
+from pyoco_testkit.recorded_gateway import RecordedGateway
 
 ACCEPTED = {"run_id": RUN_ID, "status": "PENDING"}
 
 
-def test_a_submission_with_a_key_is_repeated_until_it_is_answered(gateway: Gateway) -> None:
+def test_a_submission_with_a_key_is_repeated_until_it_is_answered(gateway: RecordedGateway) -> None:
     gateway.answer("POST /runs", hang_up=True)
     gateway.answer("POST /runs", 503, problem("0107", run_id=RUN_ID))
     gateway.answer("POST /runs", 502, text="<html/>", content_type="text/html")
@@ -58,7 +58,7 @@ def test_a_submission_with_a_key_is_repeated_until_it_is_answered(gateway: Gatew
 
 
 @pytest.mark.parametrize("fault", ["hang up", "silence", "503", "429"])
-def test_a_submission_without_a_key_is_sent_once(gateway: Gateway, fault: str) -> None:
+def test_a_submission_without_a_key_is_sent_once(gateway: RecordedGateway, fault: str) -> None:
     if fault == "hang up":
         gateway.answer("POST /runs", hang_up=True)
     elif fault == "silence":
@@ -86,12 +86,12 @@ class Acceptance(BaseHTTPRequestHandler):
         self.wfile.write(json.dumps(ACCEPTED).encode())
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
-def test_a_submission_that_surely_never_left_is_sent_again() -> None:
+def test_a_submission_that_was_not_sent_is_repeated() -> None:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Acceptance, bind_and_activate=False)
-    # Bound and not listening: whoever comes is refused.
+    # Bound but not listening: connections are refused.
     server.server_bind()
     outcome: list[str] = []
     refused = threading.Event()
@@ -109,7 +109,7 @@ def test_a_submission_that_surely_never_left_is_sent_again() -> None:
         thread = threading.Thread(target=submit)
         thread.start()
         assert refused.wait(20)
-        # Time for the second client to be refused too, once at least.
+        # Time for at least one refused connection of the second client.
         thread.join(0.2)
         server.server_activate()
         server.handle_request()
@@ -118,7 +118,7 @@ def test_a_submission_that_surely_never_left_is_sent_again() -> None:
     assert len(Acceptance.met) == 1
 
 
-def test_a_read_is_repeated_as_the_gateway_asks(gateway: Gateway) -> None:
+def test_a_read_is_repeated_after_retry_after(gateway: RecordedGateway) -> None:
     gateway.answer(GET, 429, problem("0104"), headers={"Retry-After": "1"})
     gateway.answer(GET, 200, RUNNING)
     with Client(gateway.url) as client:
@@ -127,8 +127,8 @@ def test_a_read_is_repeated_as_the_gateway_asks(gateway: Gateway) -> None:
         assert time.monotonic() - began >= 1.0
 
 
-def test_a_gateway_that_asks_for_more_time_than_there_is_is_not_asked_again(
-    gateway: Gateway,
+def test_a_request_is_not_repeated_if_retry_after_exceeds_the_deadline(
+    gateway: RecordedGateway,
 ) -> None:
     gateway.answer(GET, 429, problem("0104"), headers={"Retry-After": "30"})
     with Client(gateway.url, deadline=5) as client, pytest.raises(TooManyRequestsError) as caught:
@@ -137,14 +137,14 @@ def test_a_gateway_that_asks_for_more_time_than_there_is_is_not_asked_again(
     assert len(gateway.requests) == 1
 
 
-def test_a_call_ends_at_its_deadline_with_the_last_error(gateway: Gateway) -> None:
+def test_a_call_ends_at_its_deadline_with_the_last_error(gateway: RecordedGateway) -> None:
     gateway.answer(GET, 503, problem("0003"))
     with Client(gateway.url, deadline=0.5) as client, pytest.raises(BrokerUnavailableError):
         client.run(RUN_ID).get()
     assert len(gateway.requests) > 1
 
 
-def test_without_a_deadline_nothing_is_repeated(gateway: Gateway) -> None:
+def test_without_a_deadline_nothing_is_repeated(gateway: RecordedGateway) -> None:
     gateway.answer(GET, 503, problem("0003"))
     with Client(gateway.url, deadline=0) as client, pytest.raises(BrokerUnavailableError):
         client.run(RUN_ID).get()
@@ -152,7 +152,7 @@ def test_without_a_deadline_nothing_is_repeated(gateway: Gateway) -> None:
 
 
 @pytest.mark.parametrize(("code", "is_lasting"), [("EAI_NONAME", True), ("EAI_AGAIN", False)])
-def test_a_name_that_nobody_knows_is_told_at_once(
+def test_an_unknown_host_name_raises_at_once(
     monkeypatch: pytest.MonkeyPatch, code: str, is_lasting: bool
 ) -> None:
     asked: list[object] = []
@@ -171,7 +171,7 @@ def test_a_name_that_nobody_knows_is_told_at_once(
     assert (len(asked) == 1) is is_lasting
 
 
-def test_an_answer_that_breaks_off_is_asked_for_again(gateway: Gateway) -> None:
+def test_a_request_is_repeated_after_an_incomplete_answer(gateway: RecordedGateway) -> None:
     gateway.answer(GET, 200, RUNNING, missing_bytes=10)
     gateway.answer(GET, 200, COMPLETED)
     with Client(gateway.url) as client:
@@ -179,7 +179,7 @@ def test_an_answer_that_breaks_off_is_asked_for_again(gateway: Gateway) -> None:
 
 
 class Dripping(BaseHTTPRequestHandler):
-    """Sends a body that never ends, a little at a time."""
+    """Sends an endless body in small pieces."""
 
     def do_GET(self) -> None:
         self.send_response(200)
@@ -190,10 +190,10 @@ class Dripping(BaseHTTPRequestHandler):
                 time.sleep(0.02)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
-def test_an_answer_that_drips_has_the_same_time_as_any_other() -> None:
+def test_a_slow_body_is_limited_by_the_timeout() -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), Dripping) as server:
         server.daemon_threads = True
         thread = threading.Thread(target=server.handle_request)
@@ -206,7 +206,7 @@ def test_an_answer_that_drips_has_the_same_time_as_any_other() -> None:
         thread.join(10)
 
 
-def test_what_the_client_says_itself_comes_in_the_language_too(gateway: Gateway) -> None:
+def test_errors_of_the_client_itself_use_the_language(gateway: RecordedGateway) -> None:
     gateway.answer("GET /health", hang_up=True)
     with (
         Client(gateway.url, lang="ja-JP", deadline=0) as client,
@@ -217,7 +217,7 @@ def test_what_the_client_says_itself_comes_in_the_language_too(gateway: Gateway)
     assert not caught.value.hint.isascii()
 
 
-def test_the_language_and_the_key_travel_with_each_request(gateway: Gateway) -> None:
+def test_each_request_carries_the_language_and_the_key(gateway: RecordedGateway) -> None:
     gateway.answer("GET /health", 401, problem("0014"))
     with (
         Client(gateway.url, lang="ja", api_key="secret", api_key_header="X-Team") as client,
@@ -229,14 +229,14 @@ def test_the_language_and_the_key_travel_with_each_request(gateway: Gateway) -> 
     assert sent["User-Agent"].startswith("pyoco-client/")
 
 
-def test_a_key_that_stands_for_another_request_names_its_run(gateway: Gateway) -> None:
+def test_an_idempotency_conflict_names_the_earlier_run(gateway: RecordedGateway) -> None:
     gateway.answer("POST /runs", 409, problem("0102", run_id=RUN_ID))
     with Client(gateway.url) as client, pytest.raises(IdempotencyConflictError) as caught:
         client.submit("hello", idempotency_key="k")
     assert caught.value.run_id == RUN_ID
 
 
-def test_all_runs_are_walked_through_page_by_page(gateway: Gateway) -> None:
+def test_iter_yields_the_runs_of_all_pages(gateway: RecordedGateway) -> None:
     def listed(number: int, cursor: str | None) -> dict[str, Any]:
         item = {"run_id": str(number), "status": "PENDING", "updated_at": 1.0}
         return {"items": [item], "next_cursor": cursor}
@@ -252,7 +252,7 @@ def test_all_runs_are_walked_through_page_by_page(gateway: Gateway) -> None:
     assert "flow=hel%2A" in second
 
 
-def test_changes_go_on_where_they_were_left(gateway: Gateway) -> None:
+def test_changes_continue_after_their_cursor(gateway: RecordedGateway) -> None:
     item = {"run_id": "1", "status": "PENDING", "updated_at": 1.0}
     gateway.answer("GET /runs", 200, {"items": [item], "next_cursor": "c1"})
     gateway.answer("GET /runs", 200, {"items": [], "next_cursor": "c1"})
@@ -269,13 +269,13 @@ def test_changes_go_on_where_they_were_left(gateway: Gateway) -> None:
     assert ["cursor=c1" in target for target in targets] == [False, True, True, False]
 
 
-def test_many_runs_are_watched_over_broken_connections(gateway: Gateway) -> None:
+def test_a_watch_of_many_runs_survives_broken_connections(gateway: RecordedGateway) -> None:
     item = {"run_id": "1", "status": "PENDING", "updated_at": 1.0}
     first = 'event: ready\nid: 3\ndata: {"revision":3,"ts":1.0}\n\n' + HEARTBEAT
     gateway.answer("GET /runs/watch", text=first, content_type=SSE, missing_bytes=1)
-    told = json.dumps({"run_id": "1", "snapshot": item, "ts": 1.0})
+    data = json.dumps({"run_id": "1", "snapshot": item, "ts": 1.0})
     gone = 'event: gone\nid: 5\ndata: {"run_id":"1","ts":2.0}\n\n'
-    second = f"event: snapshot\nid: 4\ndata: {told}\n\n{gone}"
+    second = f"event: snapshot\nid: 4\ndata: {data}\n\n{gone}"
     gateway.answer("GET /runs/watch", text=second, content_type=SSE)
     with Client(gateway.url) as client:
         changes = client.runs.watch(tag="cpu")
@@ -285,7 +285,7 @@ def test_many_runs_are_watched_over_broken_connections(gateway: Gateway) -> None
     assert gateway.requests[1].headers["Last-Event-ID"] == "3"
 
 
-def test_a_worker_is_found_by_its_id_or_said_to_be_missing(gateway: Gateway) -> None:
+def test_a_worker_is_found_by_its_id_or_raises_not_found(gateway: RecordedGateway) -> None:
     worker = {"worker_id": "w", "state": "IDLE", "last_seen_at": 1.0, "last_heartbeat_at": 1.0}
     gateway.answer("GET /workers", 200, [worker])
     with Client(gateway.url) as client:
@@ -295,13 +295,13 @@ def test_a_worker_is_found_by_its_id_or_said_to_be_missing(gateway: Gateway) -> 
     assert caught.value.err_id == "ERR-PYOCO-0020"
 
 
-def test_an_answer_of_another_shape_names_the_field(gateway: Gateway) -> None:
+def test_an_unexpected_answer_names_the_wrong_field(gateway: RecordedGateway) -> None:
     gateway.answer(GET, 200, {**RUNNING, "status": "DREAMING"})
     with Client(gateway.url) as client, pytest.raises(UnexpectedAnswerError, match="status"):
         client.run(RUN_ID).get()
 
 
-async def test_the_async_client_does_the_same(gateway: Gateway) -> None:
+async def test_the_async_client_submits_watches_and_cancels(gateway: RecordedGateway) -> None:
     gateway.answer("POST /runs", hang_up=True)
     gateway.answer("POST /runs", 200, {**ACCEPTED, "warnings": ["no worker"]})
     gateway.answer(WATCH, text=snapshot(RUNNING, 7), content_type=SSE, missing_bytes=1)
@@ -313,10 +313,10 @@ async def test_the_async_client_does_the_same(gateway: Gateway) -> None:
         assert await run.result() == {"greet": "Hi"}
 
 
-def test_a_password_in_the_address_is_shown_to_nobody() -> None:
+def test_a_password_in_the_address_is_never_shown() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         free = taken.getsockname()[1]
-    with Client(f"http://somebody:geheim@127.0.0.1:{free}", deadline=0) as client:
+    with Client(f"http://user:geheim@127.0.0.1:{free}", deadline=0) as client:
         with pytest.raises(GatewayUnreachableError) as caught:
             client.health()
         assert f"127.0.0.1:{free}" in str(caught.value)

@@ -32,7 +32,7 @@ def settled(file: Path, *, context: str | None = None, **variables: str) -> Sett
     return settings_of(context=context, variables={"PYOCO_CONFIG": str(file), **variables})
 
 
-def test_without_anything_the_defaults_hold(tmp_path: Path) -> None:
+def test_without_settings_the_defaults_apply(tmp_path: Path) -> None:
     settings = settled(tmp_path / "absent.toml")
     assert settings.server == "http://127.0.0.1:8000"
     assert (settings.api_key, settings.api_key_header) == (None, "X-API-Key")
@@ -40,7 +40,7 @@ def test_without_anything_the_defaults_hold(tmp_path: Path) -> None:
     assert set(settings.sources.values()) == {"default"}
 
 
-def test_the_context_in_use_comes_before_the_defaults(file: Path) -> None:
+def test_the_current_context_takes_precedence_over_the_defaults(file: Path) -> None:
     settings = settled(file)
     assert settings.server == "https://pyoco.example.com"
     assert (settings.api_key, settings.api_key_header) == ("prod-key", "X-Team-Key")
@@ -48,7 +48,7 @@ def test_the_context_in_use_comes_before_the_defaults(file: Path) -> None:
     assert settings.sources["server"] == "context prod"
 
 
-def test_the_environment_comes_before_the_context(file: Path) -> None:
+def test_the_environment_takes_precedence_over_the_context(file: Path) -> None:
     settings = settled(
         file, PYOCO_SERVER="http://other:8000/", PYOCO_API_KEY="mine", PYOCO_LANG="en"
     )
@@ -57,40 +57,40 @@ def test_the_environment_comes_before_the_context(file: Path) -> None:
     assert settings.sources["server"] == "PYOCO_SERVER"
 
 
-def test_an_argument_comes_before_the_environment() -> None:
+def test_an_argument_takes_precedence_over_the_environment() -> None:
     variables = {"PYOCO_SERVER": "http://env", "PYOCO_API_KEY": "env", "PYOCO_CONFIG": "/nowhere"}
     settings = settings_of(server="http://argument", api_key="argument", variables=variables)
     assert (settings.server, settings.api_key) == ("http://argument", "argument")
     assert settings.sources["api_key"] == "argument"
 
 
-def test_an_empty_variable_is_none(file: Path) -> None:
+def test_an_empty_variable_is_ignored(file: Path) -> None:
     assert settled(file, PYOCO_SERVER="", PYOCO_CONTEXT="").context == "prod"
 
 
 @pytest.mark.parametrize("how", ["argument", "variable"])
-def test_another_context_can_be_chosen(file: Path, how: str) -> None:
+def test_another_context_can_be_selected(file: Path, how: str) -> None:
     chosen = settled(file, context="local") if how == "argument" else None
     settings = chosen or settled(file, PYOCO_CONTEXT="local")
     assert (settings.server, settings.context) == ("http://127.0.0.1:9000", "local")
     assert settings.api_key is None
 
 
-def test_a_context_named_by_an_argument_comes_before_the_environment(file: Path) -> None:
+def test_a_context_named_by_an_argument_takes_precedence_over_the_environment(file: Path) -> None:
     settings = settled(file, context="prod", PYOCO_SERVER="http://other", PYOCO_API_KEY="mine")
     assert (settings.server, settings.api_key) == ("https://pyoco.example.com", "prod-key")
     assert settings.sources["server"] == "context prod"
 
 
-def test_the_key_of_a_context_never_goes_to_another_server(file: Path) -> None:
+def test_the_key_of_a_context_is_never_sent_to_another_server(file: Path) -> None:
     settings = settled(file, PYOCO_SERVER="http://elsewhere")
     assert settings.api_key is None
     assert settings.api_key_header == "X-API-Key"
-    # The same server under the name that the environment gives it is no other one.
+    # The environment variable names the same server as the context.
     assert settled(file, PYOCO_SERVER="https://pyoco.example.com/").api_key == "prod-key"
 
 
-def test_a_context_that_is_not_there_is_named_with_those_that_are(file: Path) -> None:
+def test_an_unknown_context_is_answered_with_the_known_ones(file: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"no context 'staging'.*prod, local") as caught:
         settled(file, context="staging")
     assert caught.value.hint
@@ -108,7 +108,7 @@ def test_a_context_that_is_not_there_is_named_with_those_that_are(file: Path) ->
         ("[contexts.'a b']\nserver = 'http://x'", "cannot be the name"),
     ],
 )
-def test_a_file_that_is_wrong_says_where(tmp_path: Path, text: str, message: str) -> None:
+def test_an_invalid_file_raises_with_the_place(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "contexts.toml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigurationError, match=message) as caught:
@@ -116,7 +116,7 @@ def test_a_file_that_is_wrong_says_where(tmp_path: Path, text: str, message: str
     assert str(path) in str(caught.value)
 
 
-def test_the_file_is_for_its_owner_alone_and_leaves_nothing_beside_it(file: Path) -> None:
+def test_only_the_owner_can_read_the_file_and_no_temporary_file_remains(file: Path) -> None:
     file.chmod(0o644)
     write_contexts(file, read_contexts(file).using("local"))
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -133,7 +133,7 @@ def test_a_link_to_the_file_stays_a_link(file: Path, tmp_path: Path) -> None:
     assert read_contexts(file).current == "local"
 
 
-def test_what_cannot_be_written_leaves_the_file_as_it_was(file: Path) -> None:
+def test_a_failed_write_leaves_the_file_unchanged(file: Path) -> None:
     before = file.read_bytes()
     with pytest.raises(UnicodeEncodeError):
         write_contexts(file, Contexts(None, {"a": Context("http://\ud800")}))
@@ -165,7 +165,7 @@ _TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 
 
 @given(key=_TEXT, lang=_TEXT)
-def test_whatever_is_written_is_read_again(
+def test_written_contexts_are_read_back(
     key: str, lang: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = tmp_path_factory.mktemp("contexts") / "contexts.toml"
@@ -174,7 +174,7 @@ def test_whatever_is_written_is_read_again(
     assert read_contexts(path) == contexts
 
 
-def test_the_file_is_where_the_desktop_keeps_such_files(
+def test_the_file_is_in_the_xdg_configuration_directory(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -184,7 +184,7 @@ def test_the_file_is_where_the_desktop_keeps_such_files(
     assert contexts_path({"PYOCO_CONFIG": "/y.toml", "XDG_CONFIG_HOME": "/x"}) == Path("/y.toml")
 
 
-def test_keys_are_shown_nowhere(file: Path) -> None:
+def test_keys_are_in_no_repr(file: Path) -> None:
     assert "prod-key" not in repr(settled(file))
     assert "s3cret" not in repr(settled(file, PYOCO_SERVER="http://me:s3cret@gateway"))
     assert "prod-key" not in repr(read_contexts(file))
@@ -193,7 +193,7 @@ def test_keys_are_shown_nowhere(file: Path) -> None:
 @pytest.mark.parametrize(
     "server", ["", "host:80", "ftp://h", "http://", "http://h:x", "http://h/?a=1", "http://a b"]
 )
-def test_an_address_that_is_none_is_refused(server: str) -> None:
+def test_an_invalid_server_address_is_rejected(server: str) -> None:
     with pytest.raises(ConfigurationError, match="server must be a URL"):
         settings_of(server=server, variables={"PYOCO_CONFIG": "/nowhere"})
 
@@ -204,12 +204,12 @@ def test_a_password_in_a_wrong_address_is_not_shown() -> None:
     assert "secret" not in str(caught.value)
 
 
-def test_a_language_that_is_none_is_refused() -> None:
+def test_an_invalid_language_is_rejected() -> None:
     with pytest.raises(ConfigurationError, match="lang must be"):
         settings_of(lang="ja, en;q=0.5", variables={"PYOCO_CONFIG": "/nowhere"})
 
 
-def test_a_client_takes_its_settings_from_where_it_stands(
+def test_a_client_takes_its_settings_from_environment_and_contexts(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYOCO_CONFIG", str(file))

@@ -46,22 +46,20 @@ KINDS = [
         (418, "PyocoApiError"),
     ],
 )
-def test_an_id_of_a_newer_gateway_still_has_the_meaning_of_its_status(
-    status: int, kind: str
-) -> None:
+def test_an_unknown_error_id_gets_the_class_of_its_status(status: int, kind: str) -> None:
     error = api_error(status, {"err_id": "ERR-PYOCO-0999"})
     assert type(error).__name__ == kind
     assert (error.err_id, error.status) == ("ERR-PYOCO-0999", status)
 
 
-def test_every_id_that_a_gateway_answers_with_has_a_class_of_its_meaning() -> None:
+def test_every_error_id_of_an_answer_has_its_own_class() -> None:
     from pyoco_protocol.problems import CATALOGUE
 
-    # What happens to runs, workers and processes; it never comes as an answer. The rest have
-    # routes that are yet to come.
+    # Ids of runs, workers and processes, which are never HTTP answers, and ids of routes that do
+    # not exist yet.
     elsewhere = {"0001", "0004", *(f"{n:04d}" for n in range(6, 14)), "0018", "0021", "0024"}
     elsewhere |= {"0108", "0109", *(f"{n:04d}" for n in range(112, 118)), "0119", "0141"}
-    # What only the commands of an operator say.
+    # Ids of operator commands.
     elsewhere |= {"0133", "0134"}
     to_come = {"0022", "0023"}
     for err_id in CATALOGUE:
@@ -70,7 +68,7 @@ def test_every_id_that_a_gateway_answers_with_has_a_class_of_its_meaning() -> No
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: str(kind.__name__))
-def test_all_errors_are_offered_by_the_package(kind: type[PyocoError]) -> None:
+def test_the_package_exports_all_errors(kind: type[PyocoError]) -> None:
     assert getattr(pyoco_client, kind.__name__) is kind
 
 
@@ -83,31 +81,31 @@ def test_all_errors_are_offered_by_the_package(kind: type[PyocoError]) -> None:
         RunFailed(RUN),
     ],
 )
-def test_errors_survive_the_way_to_another_process(error: PyocoError) -> None:
+def test_errors_can_be_pickled(error: PyocoError) -> None:
     restored = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
     assert type(restored) is type(error)
     assert str(restored) == str(error)
     assert restored.__dict__ == error.__dict__
 
 
-def test_faults_of_a_request_are_listed() -> None:
+def test_problems_of_a_request_are_listed() -> None:
     fault = {"where": "tasks.a", "what": "is no key", "line": 3}
     error = api_error(422, {"err_id": "ERR-PYOCO-0002", "problems": [fault, "odd"]})
     assert error.problems == (fault,)
     assert api_error(422, {"problems": "odd"}).problems == ()
 
 
-def test_a_traceback_names_what_is_wrong_and_what_to_do() -> None:
+def test_a_traceback_shows_the_problem_and_the_hint() -> None:
     fault = {"where": "tag", "what": "has a space"}
     refused = {"err_id": "ERR-PYOCO-0002", "message": "The request is not valid"}
     error = api_error(422, {**refused, "problems": [fault], "detail": "a", "hint": "Correct it."})
-    told = "".join(traceback.format_exception(error))
-    assert told.endswith("not valid\ntag: has a space\nhint: Correct it.\n")
+    text = "".join(traceback.format_exception(error))
+    assert text.endswith("not valid\ntag: has a space\nhint: Correct it.\n")
     plain = api_error(404, {"message": "not found", "detail": "run r not found"})
     assert traceback.format_exception(plain)[-1] == "run r not found\n"
 
 
-def test_a_failed_run_says_why_and_carries_its_snapshot() -> None:
+def test_the_error_of_a_failed_run_has_its_reason_and_snapshot() -> None:
     error = RunFailed(RUN)
     assert "ValueError: no" in str(error)
     assert (error.run, error.run_id, error.err_id) == (RUN, RUN.run_id, "ERR-PYOCO-0007")

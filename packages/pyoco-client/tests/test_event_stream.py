@@ -21,7 +21,7 @@ EVENTS = [
 
 
 @given(cuts=st.lists(st.integers(0, len(STREAM))))
-def test_events_are_the_same_however_the_stream_is_cut_into_pieces(cuts: list[int]) -> None:
+def test_events_do_not_depend_on_the_pieces_of_the_stream(cuts: list[int]) -> None:
     decoder = EventDecoder()
     places = [0, *sorted(cuts), len(STREAM)]
     pieces = [STREAM[begin:end] for begin, end in pairwise(places)]
@@ -30,20 +30,20 @@ def test_events_are_the_same_however_the_stream_is_cut_into_pieces(cuts: list[in
 
 
 @given(st.binary())
-def test_any_bytes_are_read_without_an_error(data: bytes) -> None:
+def test_any_bytes_are_decoded_without_an_error(data: bytes) -> None:
     for event in EventDecoder().feed(data):
         assert "\n" not in event.event
 
 
 @pytest.mark.parametrize("hint", ["soon", "-1", "", "９", "9" * 12])
-def test_a_hint_that_is_no_number_is_none(hint: str) -> None:
+def test_a_retry_field_that_is_not_a_number_is_ignored(hint: str) -> None:
     decoder = EventDecoder()
     assert decoder.feed(f"retry: {hint}\n\n".encode()) == []
     assert decoder.retry_ms is None
 
 
 @pytest.mark.parametrize("piece", [b"data: xxxxxxxxxx", b"data: xxxxxxxx\n"])
-def test_an_event_without_an_end_is_not_kept_for_ever(piece: bytes) -> None:
+def test_an_event_without_an_end_raises_at_the_limit(piece: bytes) -> None:
     decoder = EventDecoder(max_chars=100)
     for _ in range(5):
         decoder.feed(piece)

@@ -36,15 +36,15 @@ def comments(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("path", WRITTEN, ids=lambda path: str(path.stem))
-def test_what_is_generated_is_what_is_written(path: Path) -> None:
+def test_the_generated_module_equals_the_output_of_the_generator(path: Path) -> None:
     expected = generator().as_sync(path.read_text(encoding="utf-8"))
     generated = (path.parents[1] / "_sync" / path.name).read_text(encoding="utf-8")
-    # Shorter lines are laid out otherwise; what they say must be the same.
+    # Formatting differs because lines get shorter, so the syntax trees are compared.
     assert ast.dump(ast.parse(generated)) == ast.dump(ast.parse(expected))
     assert comments(generated) == comments(expected)
 
 
-def test_nothing_else_is_there() -> None:
+def test_sync_has_exactly_the_modules_of_async() -> None:
     names = {path.name for path in (PROJECT / "src/pyoco_client/_sync").glob("*.py")}
     assert names == {path.name for path in WRITTEN}
 
@@ -61,7 +61,7 @@ def test_nothing_else_is_there() -> None:
         (operations.AsyncDeadLetters, sync_operations.DeadLetters),
     ],
 )
-def test_both_take_the_same_arguments(written: type, generated: type) -> None:
+def test_both_clients_have_the_same_signatures(written: type, generated: type) -> None:
     ours, theirs = public(written), public(generated)
     assert {name.replace("aclose", "close") for name in ours} == set(theirs)
     for name, function in ours.items():

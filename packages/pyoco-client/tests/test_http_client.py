@@ -2,7 +2,7 @@ import json
 import math
 import socket
 import threading
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
@@ -20,8 +20,8 @@ from pyoco_client import (
     UnexpectedAnswerError,
     WaitTimeoutError,
 )
-
-RUN_ID = "7d0c1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4"
+from pyoco_testkit.recorded_answers import RUN_ID
+from pyoco_testkit.recorded_gateway import RecordedGateway
 
 RUNNING = {
     "run_id": RUN_ID,
@@ -48,38 +48,7 @@ def problem(number: str, **more: Any) -> dict[str, Any]:
     }
 
 
-class SentRequest(Protocol):
-    @property
-    def target(self) -> str: ...
-    @property
-    def headers(self) -> dict[str, str]: ...
-    @property
-    def body(self) -> bytes: ...
-
-
-class Gateway(Protocol):
-    """The fixture of conftest, as these tests use it."""
-
-    url: str
-
-    @property
-    def requests(self) -> list[SentRequest]: ...
-
-    def answer(
-        self,
-        route: str,
-        status: int = 200,
-        body: Any = None,
-        *,
-        text: str | None = None,
-        content_type: str = "application/json",
-        hang_up: bool = False,
-    ) -> None: ...
-
-    def stay_silent(self, route: str) -> None: ...
-
-
-def test_a_submission_sends_what_was_given_and_returns_the_answer(gateway: Gateway) -> None:
+def test_a_submission_sends_its_arguments_and_returns_the_answer(gateway: RecordedGateway) -> None:
     gateway.answer("POST /runs", 200, {"run_id": RUN_ID, "status": "PENDING", "newer": 1})
     with PyocoHttpClient(gateway.url) as client:
         accepted = client.submit_run("挨拶", {"name": "世界"}, tag="cpu", tags=["a", "b"])
@@ -94,14 +63,14 @@ def test_a_submission_sends_what_was_given_and_returns_the_answer(gateway: Gatew
     }
 
 
-def test_what_was_not_given_is_left_to_the_gateway(gateway: Gateway) -> None:
+def test_arguments_that_are_not_given_are_not_sent(gateway: RecordedGateway) -> None:
     gateway.answer("POST /runs", 200, {"run_id": RUN_ID, "status": "PENDING"})
     with PyocoHttpClient(gateway.url) as client:
         client.submit_run("hello")
     assert json.loads(gateway.requests[0].body) == {"flow_name": "hello", "params": {}}
 
 
-def test_the_api_key_travels_in_the_chosen_header(gateway: Gateway) -> None:
+def test_the_api_key_is_sent_in_the_chosen_header(gateway: RecordedGateway) -> None:
     gateway.answer("GET /health", 200, {"status": "ok", "version": "0.1.0"})
     with PyocoHttpClient(gateway.url, api_key="secret", api_key_header="X-Team-Key") as client:
         assert client.health()["status"] == "ok"
@@ -109,8 +78,8 @@ def test_the_api_key_travels_in_the_chosen_header(gateway: Gateway) -> None:
 
 
 @pytest.mark.parametrize("include", ["records", ["records"]])
-def test_a_run_is_read_with_its_records_when_asked(
-    gateway: Gateway, include: str | list[str]
+def test_a_run_is_read_with_its_records_on_request(
+    gateway: RecordedGateway, include: str | list[str]
 ) -> None:
     gateway.answer(f"GET /runs/{RUN_ID}", 200, RUNNING)
     with PyocoHttpClient(gateway.url) as client:
@@ -122,7 +91,7 @@ def test_a_run_is_read_with_its_records_when_asked(
     ]
 
 
-def test_a_base_path_before_the_api_is_kept(gateway: Gateway) -> None:
+def test_a_base_path_before_the_api_is_kept(gateway: RecordedGateway) -> None:
     gateway.answer(f"GET /pyoco/runs/{RUN_ID}/tasks", 200, {"run_id": RUN_ID, "tasks": {}})
     with PyocoHttpClient(f"{gateway.url}/pyoco/") as client:
         assert client.get_tasks(RUN_ID)["tasks"] == {}
@@ -138,8 +107,8 @@ def test_a_base_path_before_the_api_is_kept(gateway: Gateway) -> None:
         (418, "0999", PyocoApiError),
     ],
 )
-def test_a_problem_becomes_the_error_of_its_id(
-    gateway: Gateway, status: int, number: str, expected: type[PyocoApiError]
+def test_an_error_body_becomes_the_error_class_of_its_id(
+    gateway: RecordedGateway, status: int, number: str, expected: type[PyocoApiError]
 ) -> None:
     gateway.answer(f"GET /runs/{RUN_ID}", status, problem(number))
     with PyocoHttpClient(gateway.url) as client, pytest.raises(PyocoError) as caught:
@@ -153,14 +122,14 @@ def test_a_problem_becomes_the_error_of_its_id(
     assert str(error) == f"ERR-PYOCO-{number}: What is wrong"
 
 
-def test_an_unconfirmed_submission_says_which_run_to_look_for(gateway: Gateway) -> None:
+def test_an_unconfirmed_submission_names_its_run(gateway: RecordedGateway) -> None:
     gateway.answer("POST /runs", 503, problem("0107", run_id=RUN_ID))
     with PyocoHttpClient(gateway.url) as client, pytest.raises(SubmissionUnconfirmedError) as error:
         client.submit_run("hello")
     assert error.value.run_id == RUN_ID
 
 
-def test_a_problem_without_ids_still_says_what_the_server_said(gateway: Gateway) -> None:
+def test_an_error_body_without_ids_keeps_the_text_of_the_server(gateway: RecordedGateway) -> None:
     gateway.answer("GET /health", 500, {"detail": "boom"})
     with PyocoHttpClient(gateway.url) as client, pytest.raises(PyocoApiError, match=r"^boom$"):
         client.health()
@@ -174,8 +143,8 @@ def test_a_problem_without_ids_still_says_what_the_server_said(gateway: Gateway)
         (200, "", "application/json"),
     ],
 )
-def test_an_answer_that_no_gateway_gives_is_named_as_such(
-    gateway: Gateway, status: int, text: str, content_type: str
+def test_an_answer_that_is_not_from_a_gateway_is_an_unexpected_answer(
+    gateway: RecordedGateway, status: int, text: str, content_type: str
 ) -> None:
     gateway.answer("GET /health", status, text=text, content_type=content_type)
     with PyocoHttpClient(gateway.url) as client, pytest.raises(UnexpectedAnswerError) as caught:
@@ -184,7 +153,7 @@ def test_an_answer_that_no_gateway_gives_is_named_as_such(
     assert content_type in str(caught.value)
 
 
-def test_a_gateway_that_is_not_there_surely_got_nothing() -> None:
+def test_a_refused_connection_means_that_the_request_did_not_arrive() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     client = PyocoHttpClient(f"http://127.0.0.1:{port}")
@@ -195,7 +164,9 @@ def test_a_gateway_that_is_not_there_surely_got_nothing() -> None:
     assert caught.value.hint
 
 
-def test_a_submission_that_is_not_answered_in_time_may_have_arrived(gateway: Gateway) -> None:
+def test_a_submission_that_is_not_answered_in_time_may_have_arrived(
+    gateway: RecordedGateway,
+) -> None:
     gateway.stay_silent("POST /runs")
     client = PyocoHttpClient(gateway.url, timeout=0.1)
     with client, pytest.raises(GatewayUnreachableError) as caught:
@@ -203,7 +174,7 @@ def test_a_submission_that_is_not_answered_in_time_may_have_arrived(gateway: Gat
     assert caught.value.may_have_arrived
 
 
-def test_a_submission_is_never_sent_twice(gateway: Gateway) -> None:
+def test_a_submission_is_never_sent_twice(gateway: RecordedGateway) -> None:
     gateway.answer("POST /runs", hang_up=True)
     gateway.answer("POST /runs", 200, {"run_id": RUN_ID, "status": "PENDING"})
     with PyocoHttpClient(gateway.url) as client, pytest.raises(GatewayUnreachableError) as caught:
@@ -212,7 +183,7 @@ def test_a_submission_is_never_sent_twice(gateway: Gateway) -> None:
     assert len(gateway.requests) == 1
 
 
-def test_wait_returns_the_terminal_snapshot(gateway: Gateway) -> None:
+def test_wait_returns_the_terminal_snapshot(gateway: RecordedGateway) -> None:
     gateway.answer(f"GET /runs/{RUN_ID}", 200, RUNNING)
     gateway.answer(f"GET /runs/{RUN_ID}", 200, RUNNING)
     gateway.answer(f"GET /runs/{RUN_ID}", 200, COMPLETED)
@@ -221,7 +192,7 @@ def test_wait_returns_the_terminal_snapshot(gateway: Gateway) -> None:
     assert len(gateway.requests) == 3
 
 
-def test_wait_sits_out_a_gateway_and_a_broker_that_are_away(gateway: Gateway) -> None:
+def test_wait_continues_while_the_gateway_or_the_broker_is_down(gateway: RecordedGateway) -> None:
     gateway.answer(f"GET /runs/{RUN_ID}", hang_up=True)
     gateway.answer(f"GET /runs/{RUN_ID}", 502, text="<html/>", content_type="text/html")
     gateway.answer(f"GET /runs/{RUN_ID}", 503, problem("0003"))
@@ -230,14 +201,14 @@ def test_wait_sits_out_a_gateway_and_a_broker_that_are_away(gateway: Gateway) ->
         assert client.wait(RUN_ID, timeout=20) == COMPLETED
 
 
-def test_wait_does_not_wait_for_a_run_that_is_not_there(gateway: Gateway) -> None:
+def test_wait_raises_at_once_for_an_unknown_run(gateway: RecordedGateway) -> None:
     gateway.answer(f"GET /runs/{RUN_ID}", 404, problem("0005"))
     with PyocoHttpClient(gateway.url) as client, pytest.raises(RunNotFoundError):
         client.wait(RUN_ID, timeout=20)
     assert len(gateway.requests) == 1
 
 
-def test_wait_ends_with_the_last_status_when_its_time_is_over(gateway: Gateway) -> None:
+def test_wait_raises_with_the_last_status_at_its_timeout(gateway: RecordedGateway) -> None:
     gateway.answer(f"GET /runs/{RUN_ID}", 200, RUNNING)
     with PyocoHttpClient(gateway.url) as client, pytest.raises(WaitTimeoutError) as caught:
         client.wait(RUN_ID, timeout=0.2)
@@ -245,7 +216,7 @@ def test_wait_ends_with_the_last_status_when_its_time_is_over(gateway: Gateway) 
     assert isinstance(caught.value, TimeoutError)
 
 
-def test_wait_tells_why_it_saw_nothing(gateway: Gateway) -> None:
+def test_a_wait_without_an_answer_raises_with_its_cause(gateway: RecordedGateway) -> None:
     gateway.answer(f"GET /runs/{RUN_ID}", 503, problem("0003"))
     with PyocoHttpClient(gateway.url) as client, pytest.raises(WaitTimeoutError) as caught:
         client.wait(RUN_ID, timeout=0.1)
@@ -254,47 +225,49 @@ def test_wait_tells_why_it_saw_nothing(gateway: Gateway) -> None:
 
 
 @pytest.mark.parametrize("server", ["", "127.0.0.1:8000", "ftp://host", "http://", "http://a:b:c"])
-def test_an_address_that_is_no_url_is_refused(server: str) -> None:
+def test_an_invalid_address_is_rejected(server: str) -> None:
     with pytest.raises(ValueError, match="server"):
         PyocoHttpClient(server)
 
 
 @pytest.mark.parametrize("key", ["", "a b", "a\nb", "鍵"])
-def test_a_key_that_no_header_can_carry_is_refused_and_not_shown(key: str) -> None:
+def test_an_invalid_key_is_rejected_and_not_shown(key: str) -> None:
     with pytest.raises(ValueError, match="api_key must be") as caught:
         PyocoHttpClient("http://127.0.0.1:8000", key)
     assert not key or key not in str(caught.value)
 
 
 @pytest.mark.parametrize("header", ["", "X API", "X:Y"])
-def test_a_header_that_is_no_name_is_refused(header: str) -> None:
+def test_an_invalid_header_name_is_rejected(header: str) -> None:
     with pytest.raises(ValueError, match="api_key_header"):
         PyocoHttpClient("http://127.0.0.1:8000", "key", header)
 
 
 @pytest.mark.parametrize("run_id", ["", ".", ".."])
-def test_a_run_id_that_would_be_another_path_is_refused(gateway: Gateway, run_id: str) -> None:
+def test_a_run_id_that_would_change_the_path_is_rejected(
+    gateway: RecordedGateway, run_id: str
+) -> None:
     with PyocoHttpClient(gateway.url) as client, pytest.raises(ValueError, match="run id"):
         client.get_run(run_id)
     assert not gateway.requests
 
 
-def test_a_run_id_cannot_leave_its_place_in_the_path(gateway: Gateway) -> None:
+def test_a_run_id_is_quoted_as_one_part_of_the_path(gateway: RecordedGateway) -> None:
     gateway.answer("GET /runs/..%2Fhealth%3Fx", 404, problem("0005"))
     with PyocoHttpClient(gateway.url) as client, pytest.raises(RunNotFoundError):
         client.get_run("../health?x")
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, object(), "\ud800"])
-def test_params_that_are_not_json_are_refused_before_anything_is_sent(
-    gateway: Gateway, value: object
+def test_params_that_are_not_json_are_rejected_before_anything_is_sent(
+    gateway: RecordedGateway, value: object
 ) -> None:
     with PyocoHttpClient(gateway.url) as client, pytest.raises((ValueError, TypeError)):
         client.submit_run("hello", {"x": value})
     assert not gateway.requests
 
 
-def test_one_client_serves_many_threads(gateway: Gateway) -> None:
+def test_one_client_serves_many_threads(gateway: RecordedGateway) -> None:
     gateway.answer(f"GET /runs/{RUN_ID}", 200, COMPLETED)
     answers: list[dict[str, Any]] = []
     with PyocoHttpClient(gateway.url) as client:
@@ -309,14 +282,14 @@ def test_one_client_serves_many_threads(gateway: Gateway) -> None:
     assert answers == [COMPLETED] * 8
 
 
-def test_the_other_names_of_the_spec_are_there(gateway: Gateway) -> None:
+def test_the_other_methods_of_the_specification_exist(gateway: RecordedGateway) -> None:
     gateway.answer("POST /runs/yaml", 200, {"run_id": RUN_ID, "status": "PENDING"})
     gateway.answer("GET /runs", 200, [RUNNING])
     gateway.answer("GET /workers", 200, [])
     gateway.answer(f"POST /runs/{RUN_ID}/cancel", 200, {**RUNNING, "status": "CANCELLING"})
     gateway.answer("GET /metrics", text="pyoco_runs_total 1.0", content_type="text/plain")
-    told = json.dumps({"run_id": RUN_ID, "snapshot": COMPLETED, "ts": 1.0})
-    stream = f"event: snapshot\nid: 7\ndata: {told}\n\n"
+    data = json.dumps({"run_id": RUN_ID, "snapshot": COMPLETED, "ts": 1.0})
+    stream = f"event: snapshot\nid: 7\ndata: {data}\n\n"
     gateway.answer(f"GET /runs/{RUN_ID}/watch", text=stream, content_type="text/event-stream")
     with PyocoHttpClient(gateway.url) as client:
         assert client.submit_run_yaml("flow: {}", "cpu", flow_name="挨拶")["run_id"] == RUN_ID
@@ -330,7 +303,7 @@ def test_the_other_names_of_the_spec_are_there(gateway: Gateway) -> None:
     assert 'name="tag"\r\n\r\ncpu\r\n' in form
 
 
-def test_the_package_shows_what_it_offers_and_no_more() -> None:
+def test_dir_of_the_package_lists_exactly_its_public_names() -> None:
     assert set(pyoco_client.__all__) <= set(dir(pyoco_client))
     assert all(getattr(pyoco_client, name) for name in pyoco_client.__all__)
     assert pyoco_client.__version__

@@ -15,7 +15,7 @@ pyoco_broken{x="1"} many
 """
 
 
-def test_samples_are_read_with_their_labels() -> None:
+def test_samples_are_parsed_with_their_labels() -> None:
     *samples, last = parse_metrics(PAGE)
     assert samples == [
         MetricSample("pyoco_runs_total", {"status": "COMPLETED"}, 12.0),

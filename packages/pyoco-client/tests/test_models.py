@@ -22,12 +22,12 @@ def test_fields_of_a_newer_gateway_are_kept_at_every_depth() -> None:
     assert run.as_dict() == SNAPSHOT
 
 
-def test_tasks_keep_them_too() -> None:
+def test_tasks_keep_unknown_fields() -> None:
     names = ("run_id", "flow_name", "status", "tasks", "task_records")
     body = {**{name: SNAPSHOT[name] for name in names}, "task_records_truncated": False}
     assert RunTasks.model_validate(body).as_dict() == body
 
 
-def test_what_is_not_known_of_a_listed_run_is_not_made_up() -> None:
+def test_missing_fields_of_a_listed_run_stay_missing() -> None:
     item = {"run_id": "r", "status": "RUNNING", "updated_at": 3.0, "newer": [1]}
     assert RunItem.model_validate(item).as_dict() == item

@@ -1,4 +1,4 @@
-"""What the wheel brings along, and what importing it costs."""
+"""The dependencies of the wheel, and the cost of its import."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ MOST_PACKAGES = 20
 
 
 def closure(distribution: str) -> set[str]:
-    """Return what `pip install` brings into an empty environment."""
+    """Return the packages that `pip install` adds to an empty environment."""
     found: set[str] = set()
     waiting = [Requirement(distribution)]
     while waiting:
@@ -30,7 +30,7 @@ def closure(distribution: str) -> set[str]:
     return found
 
 
-def test_the_wheel_brings_few_packages_and_nothing_of_the_server() -> None:
+def test_the_wheel_has_few_dependencies_and_none_of_the_server() -> None:
     brought = closure("pyoco-client")
     assert {"pyoco-client", "pyoco-protocol", "httpx", "pydantic"} <= brought
     assert len(brought) <= MOST_PACKAGES, sorted(brought)
@@ -41,7 +41,7 @@ def test_the_wheel_brings_few_packages_and_nothing_of_the_server() -> None:
     "module",
     ["pyoco_client", "pyoco_client.configuration", "pyoco_client.errors", "pyoco_client.testing"],
 )
-def test_importing_it_is_cheap(module: str) -> None:
+def test_the_import_is_fast(module: str) -> None:
     heavy = "{'httpx', 'pydantic', 'anyio', 'yaml', 'pytest', 'rich'}"
     code = f"import sys, {module}; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

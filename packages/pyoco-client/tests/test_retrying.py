@@ -43,13 +43,13 @@ PROXY = UnexpectedAnswerError("x", "html", 502)
         (api_error(422, {}), False, False),
     ],
 )
-def test_what_may_be_sent_again(error: PyocoError, always: bool, if_unsent: bool) -> None:
+def test_which_requests_may_be_repeated(error: PyocoError, always: bool, if_unsent: bool) -> None:
     assert may_repeat(error, Repeat.ALWAYS) is always
     assert may_repeat(error, Repeat.IF_UNSENT) is if_unsent
 
 
 @given(failures=st.integers(1, 10_000), jitter=st.floats(0, 1))
-def test_pauses_grow_to_a_limit_and_never_vanish(failures: int, jitter: float) -> None:
+def test_pauses_grow_to_a_limit_and_are_never_zero(failures: int, jitter: float) -> None:
     backoff = Backoff(first_sec=0.1, longest_sec=2.0)
     pause = backoff.pause(failures, jitter)
     assert 0.05 <= pause <= 2.0
@@ -58,7 +58,7 @@ def test_pauses_grow_to_a_limit_and_never_vanish(failures: int, jitter: float) -
 
 
 @given(left=st.floats(0, 100), failures=st.integers(1, 50), jitter=st.floats(0, 1))
-def test_no_pause_goes_past_the_deadline_and_none_is_shorter_than_asked_for(
+def test_a_pause_is_within_the_deadline_and_not_shorter_than_retry_after(
     left: float, failures: int, jitter: float
 ) -> None:
     pause = pause_before_repeat(
@@ -87,6 +87,6 @@ NOW = datetime(2026, 11, 18, 12, 0, 0, tzinfo=UTC)
         ("", None),
     ],
 )
-def test_retry_after_is_read_as_seconds_or_as_a_date(text: str, seconds: float | None) -> None:
+def test_retry_after_is_seconds_or_a_date(text: str, seconds: float | None) -> None:
     assert retry_after_sec({"retry-after": text}, NOW) == seconds
     assert retry_after_sec({}, NOW) is None

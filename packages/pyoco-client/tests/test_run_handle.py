@@ -1,4 +1,4 @@
-"""Handles of runs against an HTTP server that answers as a gateway was recorded to."""
+"""Run handles against recorded answers of a gateway."""
 
 import json
 import math
@@ -18,7 +18,7 @@ from pyoco_client import (
     UnexpectedAnswerError,
     WaitTimeoutError,
 )
-from recorded_gateway import (
+from pyoco_testkit.recorded_answers import (
     COMPLETED,
     GET,
     HEARTBEAT,
@@ -26,15 +26,15 @@ from recorded_gateway import (
     RUNNING,
     SSE,
     WATCH,
-    Gateway,
     problem,
     snapshot,
 )
+from pyoco_testkit.recorded_gateway import RecordedGateway
 
 LOGS = f"GET /runs/{RUN_ID}/logs"
 
 
-def test_a_watch_goes_on_after_the_last_event_it_has_seen(gateway: Gateway) -> None:
+def test_a_watch_resumes_after_the_last_event_it_has_seen(gateway: RecordedGateway) -> None:
     gateway.answer(WATCH, text=snapshot(RUNNING, 7), content_type=SSE, missing_bytes=100)
     gateway.answer(WATCH, 503, problem("0003"))
     gateway.answer(WATCH, text=HEARTBEAT + snapshot(COMPLETED, 9), content_type=SSE)
@@ -45,14 +45,14 @@ def test_a_watch_goes_on_after_the_last_event_it_has_seen(gateway: Gateway) -> N
     assert "include=records" in gateway.requests[0].target
 
 
-def test_a_state_that_is_told_twice_is_passed_on_once(gateway: Gateway) -> None:
+def test_a_repeated_snapshot_is_yielded_once(gateway: RecordedGateway) -> None:
     gateway.answer(WATCH, text=snapshot(RUNNING, 7), content_type=SSE)
     gateway.answer(WATCH, text=snapshot(RUNNING, 7) + snapshot(COMPLETED, 9), content_type=SSE)
     with Client(gateway.url) as client:
         assert len([*client.run(RUN_ID).watch()]) == 2
 
 
-def test_heartbeats_are_told_to_those_who_want_them(gateway: Gateway) -> None:
+def test_events_include_heartbeats(gateway: RecordedGateway) -> None:
     text = snapshot(RUNNING, 7) + HEARTBEAT + "event: newer\ndata: {}\n\n" + snapshot(COMPLETED, 9)
     gateway.answer(WATCH, text=text, content_type=SSE)
     with Client(gateway.url) as client:
@@ -61,14 +61,16 @@ def test_heartbeats_are_told_to_those_who_want_them(gateway: Gateway) -> None:
     assert [event.id for event in events] == ["7", None, "9"]
 
 
-def test_a_watch_of_a_run_that_is_deleted_says_so(gateway: Gateway) -> None:
+def test_a_watch_of_a_deleted_run_raises_not_found(gateway: RecordedGateway) -> None:
     gone = f'event: gone\ndata: {{"run_id":"{RUN_ID}","ts":1.0}}\n\n'
     gateway.answer(WATCH, text=snapshot(RUNNING, 7) + gone, content_type=SSE)
     with Client(gateway.url) as client, pytest.raises(RunNotFoundError):
         list(client.run(RUN_ID).watch())
 
 
-def test_where_there_are_too_many_streams_a_run_is_looked_at_instead(gateway: Gateway) -> None:
+def test_a_watch_polls_after_a_refusal_for_too_many_streams(
+    gateway: RecordedGateway,
+) -> None:
     gateway.answer(WATCH, 429, problem("0104"), headers={"Retry-After": "60"})
     gateway.answer(GET, 200, RUNNING)
     gateway.answer(GET, 200, RUNNING)
@@ -79,7 +81,7 @@ def test_where_there_are_too_many_streams_a_run_is_looked_at_instead(gateway: Ga
     assert len([sent for sent in gateway.requests if "/watch" in sent.target]) == 1
 
 
-def test_looking_at_a_run_is_no_faster_than_the_gateway_asks(gateway: Gateway) -> None:
+def test_polling_respects_retry_after(gateway: RecordedGateway) -> None:
     gateway.answer(GET, 429, problem("0104"), headers={"Retry-After": "1"})
     gateway.answer(GET, 200, COMPLETED)
     with Client(gateway.url) as client:
@@ -87,7 +89,7 @@ def test_looking_at_a_run_is_no_faster_than_the_gateway_asks(gateway: Gateway) -
     assert len(gateway.requests) == 2
 
 
-def test_a_watch_gives_up_when_nobody_has_answered_for_long(gateway: Gateway) -> None:
+def test_a_watch_raises_after_its_patience_without_an_answer(gateway: RecordedGateway) -> None:
     gateway.answer(WATCH, 503, problem("0003"))
     with (
         Client(gateway.url, patience=0.5) as client,
@@ -101,15 +103,15 @@ def test_a_watch_gives_up_when_nobody_has_answered_for_long(gateway: Gateway) ->
     ("text", "content_type"),
     [("<html/>", "text/html"), ("event: snapshot\ndata: {\n\n", SSE)],
 )
-def test_a_stream_that_no_gateway_sends_is_named_as_such(
-    gateway: Gateway, text: str, content_type: str
+def test_a_stream_that_is_not_from_a_gateway_is_an_unexpected_answer(
+    gateway: RecordedGateway, text: str, content_type: str
 ) -> None:
     gateway.answer(WATCH, text=text, content_type=content_type)
     with Client(gateway.url) as client, pytest.raises(UnexpectedAnswerError):
         list(client.run(RUN_ID).watch())
 
 
-def test_a_wait_ends_on_time_though_the_run_does_not(gateway: Gateway) -> None:
+def test_a_wait_ends_at_its_timeout_while_the_run_continues(gateway: RecordedGateway) -> None:
     gateway.answer(WATCH, text=snapshot(RUNNING, 7), content_type=SSE)
     gateway.answer(GET, 200, RUNNING)
     with Client(gateway.url) as client:
@@ -120,28 +122,28 @@ def test_a_wait_ends_on_time_though_the_run_does_not(gateway: Gateway) -> None:
     assert caught.value.last_status == "RUNNING"
 
 
-def test_a_wait_may_be_without_end(gateway: Gateway) -> None:
+def test_a_wait_may_have_no_timeout(gateway: RecordedGateway) -> None:
     gateway.answer(WATCH, text=snapshot(COMPLETED, 1), content_type=SSE)
     with Client(gateway.url) as client:
         assert client.run(RUN_ID).wait(timeout=math.inf).status is RunStatus.COMPLETED
 
 
-def test_a_wait_without_a_word_tells_why(gateway: Gateway) -> None:
+def test_a_wait_without_an_answer_has_its_cause(gateway: RecordedGateway) -> None:
     gateway.answer(GET, 503, problem("0003"))
     with Client(gateway.url) as client, pytest.raises(WaitTimeoutError) as caught:
         client.run(RUN_ID).wait(timeout=0.3)
     assert isinstance(caught.value.__cause__, BrokerUnavailableError)
 
 
-def test_a_result_is_what_the_last_tasks_returned(gateway: Gateway) -> None:
+def test_the_result_holds_the_values_of_the_last_tasks(gateway: RecordedGateway) -> None:
     gateway.answer(WATCH, text=snapshot(COMPLETED, 9), content_type=SSE)
     with Client(gateway.url) as client:
         assert client.run(RUN_ID).result() == {"greet": "Hi"}
 
 
 @pytest.mark.parametrize(("status", "kind"), [("FAILED", RunFailed), ("CANCELLED", RunCancelled)])
-def test_a_run_without_a_result_is_raised_with_its_snapshot(
-    gateway: Gateway, status: str, kind: type[RunFailed | RunCancelled]
+def test_the_result_of_a_failed_or_cancelled_run_raises_with_the_run(
+    gateway: RecordedGateway, status: str, kind: type[RunFailed | RunCancelled]
 ) -> None:
     ended = {**RUNNING, "status": status, "error": "ValueError: no", "cancel_reason": "late"}
     gateway.answer(WATCH, text=snapshot(ended, 9), content_type=SSE)
@@ -150,7 +152,7 @@ def test_a_run_without_a_result_is_raised_with_its_snapshot(
     assert caught.value.run.status == status
 
 
-def test_a_log_is_read_page_by_page_to_where_the_run_is_now(gateway: Gateway) -> None:
+def test_logs_are_read_page_by_page_up_to_the_current_line(gateway: RecordedGateway) -> None:
     gateway.answer(LOGS, 200, page("a", "b", cursor="5.0"))
     gateway.answer(LOGS, 200, page(cursor="9.0"))
     gateway.answer(LOGS, 200, page("c", cursor="10.0"))
@@ -162,7 +164,7 @@ def test_a_log_is_read_page_by_page_to_where_the_run_is_now(gateway: Gateway) ->
     assert "task=greet" in gateway.requests[-1].target
 
 
-def test_a_log_that_is_followed_goes_on_where_it_broke_off(gateway: Gateway) -> None:
+def test_followed_logs_resume_after_a_broken_connection(gateway: RecordedGateway) -> None:
     first = f"event: log\nid: 5\ndata: {json.dumps(page('a'))}\n\n"
     gateway.answer(LOGS, text=first, content_type=SSE, missing_bytes=1)
     second = f"event: log\nid: 6\ndata: {json.dumps(page('b'))}\n\nevent: end\ndata: {{}}\n\n"
@@ -180,7 +182,7 @@ def page(*texts: str, cursor: str | None = None) -> dict[str, Any]:
     return {"run_id": RUN_ID, "items": lines, "next_cursor": cursor}
 
 
-def test_a_cancel_is_repeated_and_waits_if_asked_to(gateway: Gateway) -> None:
+def test_a_cancel_is_repeated_after_a_failure_and_can_wait(gateway: RecordedGateway) -> None:
     route = f"POST /runs/{RUN_ID}/cancel"
     gateway.answer(route, hang_up=True)
     gateway.answer(route, 200, {**RUNNING, "status": "CANCELLING"})
@@ -192,7 +194,7 @@ def test_a_cancel_is_repeated_and_waits_if_asked_to(gateway: Gateway) -> None:
     assert json.loads(gateway.requests[1].body) == {"reason": "enough"}
 
 
-def test_a_delete_is_not_repeated(gateway: Gateway) -> None:
+def test_a_delete_is_not_repeated(gateway: RecordedGateway) -> None:
     gateway.answer(f"DELETE /runs/{RUN_ID}", 204)
     gateway.answer(f"DELETE /runs/{RUN_ID}", hang_up=True)
     with Client(gateway.url) as client:

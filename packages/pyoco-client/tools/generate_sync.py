@@ -1,7 +1,7 @@
-"""Writes `pyoco_client/_sync` from `pyoco_client/_async`: the same code without `await`.
+"""Generates `pyoco_client/_sync` from `pyoco_client/_async`: the same code without `await`.
 
-`python packages/pyoco-client/tools/generate_sync.py` after each change of `_async`. It formats
-what it has written with ruff, where there is one. A test fails as long as the two differ.
+Run `python packages/pyoco-client/tools/generate_sync.py` after each change of `_async`. It formats
+the generated files with ruff, if ruff is installed. A test fails while the two differ.
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import Final
 
 PACKAGE: Final = Path(__file__).parents[1] / "src" / "pyoco_client"
 
-# In this order, each on the whole text.
+# Applied in this order, each to the whole text.
 RULES: Final = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
@@ -29,7 +29,7 @@ RULES: Final = tuple(
         (r"\baiter_bytes\b", "iter_bytes"),
         (r"\b_async\b", "_sync"),
         (
-            r"The client as it is written\. .*",
+            r"The async client\. .*",
             'Generated from `pyoco_client._async` by tools/generate_sync.py: change it there."""',
         ),
     )
@@ -44,7 +44,7 @@ def as_sync(text: str) -> str:
 
 
 def generate(package: Path = PACKAGE) -> None:
-    """Write every module of `_sync` anew."""
+    """Replace every module of `_sync`."""
     target = package / "_sync"
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir()

@@ -90,7 +90,7 @@ __all__ = [
     "parse_metrics",
 ]
 
-# Where each name is; all others are errors.
+# The module of each name; all other names are in `pyoco_client.errors`.
 _HOMES: Final = {
     "AsyncClient": "pyoco_client._async.client",
     "AsyncRunHandle": "pyoco_client._async.handle",
@@ -105,7 +105,7 @@ _HOMES: Final = {
 
 
 def __getattr__(name: str) -> object:
-    # The command line imports this package too, and `--help` must not pay for httpx.
+    # Lazy: the command line imports this package too, and `--help` must not load httpx.
     if name == "__version__":
         from importlib.metadata import version
 

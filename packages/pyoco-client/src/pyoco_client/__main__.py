@@ -1,4 +1,4 @@
-"""`python -m pyoco_client` is the command `pyoco-client`."""
+"""Makes `python -m pyoco_client` the command `pyoco-client`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""What came back, and how it is read."""
+"""Answers of a server, and how they become models or errors."""
 
 import json
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ M = TypeVar("M", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class RawAnswer:
-    """One answer, read to its end. The names of its headers are in lower case."""
+    """One complete answer. The names of its headers are in lower case."""
 
     server: str
     status: int
@@ -24,50 +24,50 @@ class RawAnswer:
 
     @property
     def is_success(self) -> bool:
-        """Whether the gateway has done what it was asked."""
+        """Whether the status is 2xx."""
         return 200 <= self.status < 300
 
     @property
     def request_id(self) -> str | None:
-        """What the gateway's log has this request under."""
+        """The id of this request in the gateway's log."""
         return self.headers.get("x-request-id")
 
     def text(self) -> str:
-        """Return the body as text; raise UnexpectedAnswerError if it is a page for a browser."""
+        """Return the body as text; raise UnexpectedAnswerError if it is HTML."""
         if self.headers.get("content-type", "").startswith("text/html"):
             raise self._unexpected("text")
         return self.content.decode(errors="replace")
 
     def json_object(self) -> dict[str, Any]:
-        """Return the body; raise UnexpectedAnswerError if it is no JSON object."""
+        """Return the body; raise UnexpectedAnswerError if it is not a JSON object."""
         found = self._json()
         if not isinstance(found, dict):
             raise self._unexpected("a JSON object")
         return found
 
     def json_list(self) -> list[Any]:
-        """Return the body; raise UnexpectedAnswerError if it is no JSON array."""
+        """Return the body; raise UnexpectedAnswerError if it is not a JSON array."""
         found = self._json()
         if not isinstance(found, list):
             raise self._unexpected("a JSON array")
         return found
 
     def read_as(self, model: type[M]) -> M:
-        """Return the body as a model; raise UnexpectedAnswerError if it is none."""
+        """Return the body as a model; raise UnexpectedAnswerError if it does not fit."""
         try:
             return model.model_validate(self.json_object())
         except ValidationError as error:
             raise self._misread(error) from error
 
     def read_as_list_of(self, model: type[M]) -> list[M]:
-        """Return the body as a list of models; raise UnexpectedAnswerError if it is none."""
+        """Return the body as a list of models; raise UnexpectedAnswerError if it does not fit."""
         try:
             return TypeAdapter(list[model]).validate_python(self.json_list())  # type: ignore[valid-type] # the class is a value here
         except ValidationError as error:
             raise self._misread(error) from error
 
     def as_error(self) -> PyocoError:
-        """Return the error that this answer stands for."""
+        """Return the error for this answer."""
         try:
             body = self.json_object()
         except UnexpectedAnswerError as error:

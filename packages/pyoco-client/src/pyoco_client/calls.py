@@ -1,4 +1,4 @@
-"""What each call sends: one function for each thing that a gateway can be asked."""
+"""Builds the requests of the client: one function for each operation of the gateway."""
 
 import json
 import secrets
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 from urllib.parse import quote
 
 from pyoco_client.retrying import Repeat
@@ -14,18 +14,37 @@ from pyoco_client.retrying import Repeat
 Query = tuple[tuple[str, str], ...]
 Include = str | Sequence[str] | None
 Statuses = str | Sequence[str] | None
-# A path, the text itself (it has more than one line), or its bytes.
+# A path, the text of a workflow, or its bytes.
 WorkflowSource = str | bytes | PathLike[str]
 
 JSON_TYPE: Final = "application/json"
 EVENT_STREAM_TYPE: Final = "text/event-stream"
-# The gateway works on a bulk redrive for up to 30 seconds.
+# The gateway takes up to 30 seconds for a bulk redrive.
 _BULK_TIMEOUT_SEC: Final = 45.0
+
+
+class RunFilters(TypedDict, total=False):
+    """Filters of runs; a missing filter and None match all runs.
+
+    `flow` with a `*` at its end matches by prefix.
+    """
+
+    status: Statuses
+    flow: str | None
+    tag: str | None
+    workflow_yaml_sha256: str | None
+
+
+class RunListFilters(RunFilters, total=False):
+    """Filters of a list of runs; times are unix seconds."""
+
+    submitted_after: float | None
+    submitted_before: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request, ready to be sent; as often as `repeat` allows."""
+    """One request; `repeat` says whether it may be sent again."""
 
     method: str
     path: str
@@ -33,15 +52,15 @@ class Call:
     content: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     repeat: Repeat = Repeat.ALWAYS
-    # At least this long may an answer take, whatever the client's own limit.
+    # Lower bound for the timeout of this request, also if the client's timeout is shorter.
     min_timeout_sec: float = 0.0
 
     def asking(self, *more: tuple[str, str]) -> "Call":
-        """Return the same request with more in its query."""
+        """Return the request with more query parameters."""
         return replace(self, query=(*self.query, *more))
 
     def with_headers(self, more: Mapping[str, str]) -> "Call":
-        """Return the same request with further headers."""
+        """Return the request with more headers."""
         return replace(self, headers={**self.headers, **more})
 
 
@@ -50,13 +69,13 @@ def _get(path: str, *query: tuple[str, str]) -> Call:
 
 
 def _send(method: str, path: str, body: Mapping[str, Any], repeat: Repeat) -> Call:
-    # Raises ValueError or TypeError for what is not JSON, before anything is sent.
+    # A value that is not JSON raises ValueError or TypeError here, before anything is sent.
     content = json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
     return Call(method, path, (), content, {"Content-Type": JSON_TYPE}, repeat)
 
 
 def _given(**values: Any) -> Query:
-    """Return the parameters that are given, each value as a query has it."""
+    """Return the values as query parameters, without those that are None."""
     pairs: list[tuple[str, str]] = []
     for name, value in values.items():
         if value is None:
@@ -73,8 +92,8 @@ def _query_text(value: object) -> str:
 
 
 def path_part(what: str, value: str) -> str:
-    """Return `value` as one part of a path; raise ValueError for what cannot be one."""
-    # An empty or dotted part would quietly become another path.
+    """Return `value` quoted as one part of a path; raise ValueError if it cannot be one."""
+    # A part that is empty or only dots would change the path of the request.
     if not value.strip("."):
         raise ValueError(f"{value!r} is not a {what}")
     return quote(value, safe="")
@@ -91,7 +110,7 @@ def submission(
     tags: Sequence[str] | None,
     idempotency_key: str | None,
 ) -> Call:
-    """Return the submission of a run; only one with a key may ever be sent twice."""
+    """Return the submission of a run; it may be repeated only with an idempotency key."""
     body: dict[str, Any] = {"flow_name": flow, "params": dict(params or {})}
     if tag is not None:
         body["tag"] = tag
@@ -110,7 +129,7 @@ def yaml_submission(
 
 
 def yaml_validation(workflow: WorkflowSource) -> Call:
-    """Return the question what is wrong with a workflow file."""
+    """Return the request that validates a workflow file."""
     return _form("/runs/yaml/validate", workflow, {})
 
 
@@ -123,9 +142,9 @@ def _with_key(call: Call, key: str | None) -> Call:
 
 
 def workflow_bytes(workflow: WorkflowSource) -> bytes:
-    """Return the text of a workflow, given as its bytes, itself, or the path of its file.
+    """Return the bytes of a workflow, given as bytes, text, or the path of its file.
 
-    A text of one line without a colon is a path: no workflow is that short.
+    A text of one line without a colon is a path: a workflow always has more.
     """
     if isinstance(workflow, bytes):
         return workflow
@@ -153,17 +172,17 @@ def _form(path: str, workflow: WorkflowSource, fields: Mapping[str, str]) -> Cal
 
 
 def run(run_id: str, include: Include = None) -> Call:
-    """Return the question how a run is."""
+    """Return the request for the snapshot of a run."""
     return _get(_run_path(run_id), *including(include))
 
 
 def including(include: Include) -> Query:
-    """Return the query for further parts of a snapshot."""
+    """Return the query parameters for more parts of a snapshot."""
     return _given(include=[include] if isinstance(include, str) else list(include or ()))
 
 
 def tasks(run_id: str) -> Call:
-    """Return the question how the tasks of a run are."""
+    """Return the request for the tasks of a run."""
     return _get(_run_path(run_id, "tasks"))
 
 
@@ -177,18 +196,18 @@ def logs(
     limit: int | None = None,
     follow: bool = False,
 ) -> Call:
-    """Return the question what a run printed."""
+    """Return the request for the output of a run."""
     query = _given(task=task, stream=stream, attempt=attempt, cursor=cursor, limit=limit)
     return _get(_run_path(run_id, "logs"), *query, *((("follow", "1"),) if follow else ()))
 
 
 def watch(run_id: str, include: Include = None) -> Call:
-    """Return the request for a stream about one run."""
+    """Return the request for the event stream of one run."""
     return _get(_run_path(run_id, "watch"), *including(include))
 
 
 def cancel(run_id: str, reason: str | None) -> Call:
-    """Return a cancel, which can be repeated: the first one stands."""
+    """Return the cancel of a run; a repeated cancel changes nothing."""
     path = _run_path(run_id, "cancel")
     if reason is None:
         return Call("POST", path)
@@ -196,18 +215,13 @@ def cancel(run_id: str, reason: str | None) -> Call:
 
 
 def delete_run(run_id: str) -> Call:
-    """Return the removal of a run; a repeat would be answered that there is none."""
+    """Return the deletion of a run; a repetition would be answered with 404."""
     return Call("DELETE", _run_path(run_id), repeat=Repeat.IF_UNSENT)
 
 
 def runs(
+    filters: RunListFilters,
     *,
-    status: Statuses = None,
-    flow: str | None = None,
-    tag: str | None = None,
-    workflow_yaml_sha256: str | None = None,
-    submitted_after: float | None = None,
-    submitted_before: float | None = None,
     updated_after: float | None = None,
     order: str | None = None,
     cursor: str | None = None,
@@ -215,53 +229,51 @@ def runs(
     include: Include = None,
 ) -> Call:
     """Return the request for a list of runs."""
-    query = _given(
-        status=status,
-        flow=flow,
-        tag=tag,
-        workflow_yaml_sha256=workflow_yaml_sha256,
-        submitted_after=submitted_after,
-        submitted_before=submitted_before,
-        updated_after=updated_after,
-        order=order,
-        cursor=cursor,
-        limit=limit,
-    )
+    query = _filters(filters, frozenset(RunListFilters.__annotations__))
+    query += _given(updated_after=updated_after, order=order, cursor=cursor, limit=limit)
     return _get("/runs", *query, *including(include))
 
 
-def counts(
-    status: Statuses, flow: str | None, tag: str | None, workflow_yaml_sha256: str | None
-) -> Call:
-    """Return the question how many runs there are."""
-    query = _given(status=status, flow=flow, tag=tag, workflow_yaml_sha256=workflow_yaml_sha256)
-    return _get("/runs/counts", *query)
+def changes(filters: RunFilters, limit: int) -> Call:
+    """Return the request for changes of runs, without the position to start from."""
+    return _get("/runs", *_filters(filters), *_given(limit=limit))
 
 
-def watch_runs(
-    status: Statuses, flow: str | None, tag: str | None, workflow_yaml_sha256: str | None
-) -> Call:
-    """Return the request for a stream about many runs."""
-    query = _given(status=status, flow=flow, tag=tag, workflow_yaml_sha256=workflow_yaml_sha256)
-    return _get("/runs/watch", *query)
+def counts(filters: RunFilters) -> Call:
+    """Return the request for the number of runs."""
+    return _get("/runs/counts", *_filters(filters))
+
+
+def watch_runs(filters: RunFilters) -> Call:
+    """Return the request for the event stream of all matching runs."""
+    return _get("/runs/watch", *_filters(filters))
+
+
+def _filters(
+    filters: RunFilters, known: frozenset[str] = frozenset(RunFilters.__annotations__)
+) -> Query:
+    # Python does not check the names in `**filters: Unpack[...]` at run time.
+    if unknown := filters.keys() - known:
+        raise TypeError(f"got an unexpected keyword argument {min(unknown)!r}")
+    return _given(**filters)
 
 
 def workers(
     scope: str | None, state: str | None, include_hidden: bool | None, limit: int | None
 ) -> Call:
-    """Return the question who works."""
+    """Return the request for the list of workers."""
     query = _given(scope=scope, state=state, include_hidden=include_hidden, limit=limit)
     return _get("/workers", *query)
 
 
 def worker_patch(worker_id: str, hidden: bool) -> Call:
-    """Return the request to hide a worker, or to show it; the same twice is the same."""
+    """Return the request to hide or show a worker; a repetition changes nothing."""
     path = f"/workers/{path_part('worker id', worker_id)}"
     return _send("PATCH", path, {"hidden": hidden}, Repeat.ALWAYS)
 
 
 def queues() -> Call:
-    """Return the question what waits."""
+    """Return the request for the queues."""
     return _get("/queues")
 
 
@@ -282,12 +294,12 @@ def dead_letter(seq: int) -> Call:
 
 
 def redrive(seq: int) -> Call:
-    """Return the request to run a dead letter again; a repeat may find it gone."""
+    """Return the request to run a dead letter again; a repetition may get 404."""
     return Call("POST", f"/dlq/{int(seq)}/redrive", repeat=Repeat.IF_UNSENT)
 
 
 def discard(seq: int) -> Call:
-    """Return the removal of a dead letter; a repeat would be answered that there is none."""
+    """Return the deletion of a dead letter; a repetition would be answered with 404."""
     return Call("DELETE", f"/dlq/{int(seq)}", repeat=Repeat.IF_UNSENT)
 
 
@@ -299,10 +311,10 @@ def redrive_all(body: Mapping[str, Any]) -> Call:
 
 
 def metrics() -> Call:
-    """Return the request for the page of metrics."""
+    """Return the request for the metrics."""
     return _get("/metrics").with_headers({"Accept": "text/plain"})
 
 
 def health(verbose: bool) -> Call:
-    """Return the question whether the gateway serves."""
+    """Return the request for the health of the gateway."""
     return _get("/health", *((("verbose", "1"),) if verbose else ()))

@@ -1,8 +1,8 @@
-"""Which gateway to speak to, and how: arguments, the environment, the file of contexts.
+"""The settings of a client, from arguments, the environment and the file of contexts.
 
-Each setting is taken from the first of these that names it: an argument, a context that is named
-by an argument, its environment variable, the context in use, the default. No module here imports
-httpx or pydantic, for the command line reads its settings on every start.
+A setting comes from the first of these that has it: an argument, a context named by an argument,
+the environment variable, the current context, the default. This module does not import httpx or
+pydantic, because the command line reads its settings on every start.
 """
 
 import contextlib
@@ -45,9 +45,9 @@ Scalar = str | int | float | bool
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One gateway under a name: its address, and what is sent to it.
+    """One stored gateway: its address, its API key and the language.
 
-    `more` are keys of the file that this release does not know; they are kept as they are.
+    `more` holds keys of the file that this release does not know; they are written back unchanged.
     """
 
     server: str
@@ -59,43 +59,43 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Contexts:
-    """The file of contexts: all of them by name, and which one is in use."""
+    """The file of contexts: all contexts by name, and the current one."""
 
     current: str | None = None
     by_name: Mapping[str, Context] = field(default_factory=dict)
     more: Mapping[str, Scalar] = field(default_factory=dict)
 
     def with_context(self, name: str, context: Context) -> "Contexts":
-        """Return these with one added or replaced; the first one is in use from then on."""
+        """Return the contexts with one added or replaced; the first one becomes the current one."""
         checked_name(name)
         return Contexts(self.current or name, {**self.by_name, name: context}, self.more)
 
     def without(self, name: str) -> "Contexts":
-        """Return these without one; raise ConfigurationError where there is none of that name."""
+        """Return the contexts without one; raise ConfigurationError for an unknown name."""
         self.named(name)
         left = {other: context for other, context in self.by_name.items() if other != name}
         return Contexts(None if self.current == name else self.current, left, self.more)
 
     def using(self, name: str) -> "Contexts":
-        """Return these with another one in use."""
+        """Return the contexts with another current one."""
         self.named(name)
         return Contexts(name, self.by_name, self.more)
 
     def named(self, name: str) -> Context:
-        """Return the context of a name; raise ConfigurationError where there is none."""
+        """Return the context of a name; raise ConfigurationError for an unknown name."""
         try:
             return self.by_name[name]
         except KeyError:
             known = ", ".join(self.by_name) or "none"
             raise ConfigurationError(
                 f"there is no context {name!r}; there are: {known}",
-                hint="Choose one of these, or make it: pyoco-client context set NAME --server URL",
+                hint="Use one of these, or create it: pyoco-client context set NAME --server URL",
             ) from None
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a client needs to speak to a gateway; `sources` says where each value is from.
+    """The settings of a client; `sources` has the source of each value.
 
     A source is `argument`, the name of an environment variable, `context NAME` or `default`.
     """
@@ -108,7 +108,7 @@ class Settings:
     sources: Mapping[str, str]
 
     def __repr__(self) -> str:
-        # A password may stand in the address.
+        # The address may contain a password.
         address = shown_address(self.server)
         return f"Settings(server={address!r}, context={self.context!r}, lang={self.lang!r})"
 
@@ -122,10 +122,10 @@ def settings_of(
     context: str | None = None,
     variables: Mapping[str, str] | None = None,
 ) -> Settings:
-    """Return the settings that arguments, environment and contexts come to.
+    """Return the settings from arguments, environment and contexts.
 
-    A key that stands in a context is sent to the server of that context only: with another
-    `server` it is as if it were not there.
+    The key of a context is sent only to the server of that context: with another `server` it is
+    ignored.
     """
     found = environment.variables() if variables is None else variables
     name, chosen = _chosen_context(context, found)
@@ -135,7 +135,7 @@ def settings_of(
     def first(what: str, argument: str | None, variable: str, fallback: str | None) -> str | None:
         given = [(argument, ARGUMENT), (found.get(variable) or None, variable), (fallback, label)]
         if context is not None:
-            # Who names a context means it, whatever the shell has set.
+            # A context that is named by an argument takes precedence over the environment.
             given = [given[0], given[2], given[1]]
         for value, source in given:
             if value is not None:
@@ -179,14 +179,14 @@ def _chosen_context(
 
 
 def contexts_path(variables: Mapping[str, str] | None = None) -> Path | None:
-    """Return where the file of contexts is, or would be; None for a process without a home.
+    """Return the path of the file of contexts, or None for a process without a home directory.
 
-    `PYOCO_CONFIG` names it; else it is `pyoco/contexts.toml` in `XDG_CONFIG_HOME` or `~/.config`.
+    `PYOCO_CONFIG`, or else `pyoco/contexts.toml` in `XDG_CONFIG_HOME` or `~/.config`.
     """
     found = environment.variables() if variables is None else variables
     if named := found.get(FILE_VARIABLE):
         return Path(named).expanduser()
-    # What is not absolute is to be ignored, says the XDG specification.
+    # The XDG specification says to ignore a relative path.
     if (base := found.get("XDG_CONFIG_HOME")) and Path(base).is_absolute():
         return Path(base) / "pyoco" / "contexts.toml"
     home = environment.home()
@@ -194,7 +194,7 @@ def contexts_path(variables: Mapping[str, str] | None = None) -> Path | None:
 
 
 def read_contexts(path: Path) -> Contexts:
-    """Return the contexts in a file; none where there is no file."""
+    """Return the contexts in a file; no contexts if there is no file."""
     try:
         text = path.read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError):
@@ -219,7 +219,7 @@ def _parsed(document: Mapping[str, Any]) -> Contexts:
         raise ValueError("contexts must be tables such as [contexts.local]")
     by_name = {checked_name(name): _parsed_context(name, table) for name, table in tables.items()}
     if current is not None and current not in by_name:
-        raise ValueError(f"current is {current!r}, and there is no [contexts.{current}]")
+        raise ValueError(f"current is {current!r}, but there is no [contexts.{current}]")
     return Contexts(current, by_name, _scalars(document, {"current", "contexts"}))
 
 
@@ -250,11 +250,11 @@ def _scalars(table: Mapping[str, Any], known: set[str]) -> dict[str, Scalar]:
 
 
 def write_contexts(path: Path, contexts: Contexts) -> None:
-    """Store the contexts whole or not at all; nobody but the owner can read the file."""
-    # A link stays a link: what it points to is replaced.
+    """Replace the file of contexts atomically; only its owner can read it."""
+    # For a symbolic link, replace the file that it points to.
     target = path.resolve()
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # `mkstemp` makes files that only the owner can read.
+    # `mkstemp` creates a file that only the owner can read.
     descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -288,12 +288,12 @@ def _lines(table: Mapping[str, Scalar | None]) -> list[str]:
 
 
 def _toml(value: Scalar) -> str:
-    # The strings of JSON are strings of TOML, but for one character.
+    # A JSON string is a TOML string too, except for the character DEL.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def checked_name(name: str) -> str:
-    """Return a name that a context can have; raise ConfigurationError for another."""
+    """Return the name of a context; raise ConfigurationError if it is invalid."""
     if not _NAME.fullmatch(name):
         raise ConfigurationError(
             f"{name!r} cannot be the name of a context: use letters, digits, - and _"
@@ -302,7 +302,7 @@ def checked_name(name: str) -> str:
 
 
 def checked_server(server: str) -> str:
-    """Return the address of a gateway as it is used; raise ConfigurationError for what is none."""
+    """Return the address of a gateway without a final /; raise ConfigurationError if invalid."""
     example = f"server must be a URL such as {DEFAULT_SERVER}, not {_without_password(server)!r}"
     try:
         url = urlsplit(server)
@@ -312,7 +312,7 @@ def checked_server(server: str) -> str:
     if url.scheme not in ("http", "https") or not url.hostname or port == 0:
         raise ConfigurationError(example)
     if url.query or url.fragment or re.search(r"[\s\x00-\x1f\x7f]", server):
-        raise ConfigurationError(f"{example}: it ends with the path")
+        raise ConfigurationError(f"{example}: nothing may follow the path")
     return server.rstrip("/")
 
 
@@ -321,22 +321,22 @@ def _without_password(server: str) -> str:
 
 
 def checked_header(name: str) -> str:
-    """Return the name of a header; raise ConfigurationError for what cannot be one."""
+    """Return the name of a header; raise ConfigurationError if it is invalid."""
     if not _HEADER.fullmatch(name):
         raise ConfigurationError(f"api_key_header {name!r} cannot be the name of a header")
     return name
 
 
 def checked_key(key: str) -> str:
-    """Return a key that a header can carry; raise ConfigurationError for another."""
-    # What is wrong with it is not shown: it is a secret.
+    """Return the API key; raise ConfigurationError if a header cannot carry it."""
+    # The error does not show the key: it is a secret.
     if not _KEY.fullmatch(key):
         raise ConfigurationError("api_key must be printable ASCII without spaces")
     return key
 
 
 def checked_lang(lang: str) -> str:
-    """Return a language as `Accept-Language` takes it; raise ConfigurationError for another."""
+    """Return a language for `Accept-Language`; raise ConfigurationError if it is invalid."""
     if not _LANG.fullmatch(lang):
         raise ConfigurationError(f"lang must be a language such as en or ja, not {lang!r}")
     return lang

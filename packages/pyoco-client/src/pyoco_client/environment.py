@@ -1,4 +1,4 @@
-"""What the process has in its environment: the only module here that looks."""
+"""Reads the environment of the process; other modules of the SDK do not."""
 
 import os
 from collections.abc import Mapping
@@ -6,12 +6,12 @@ from pathlib import Path
 
 
 def variables() -> Mapping[str, str]:
-    """Return the environment variables as they are now."""
+    """Return the current environment variables."""
     return os.environ
 
 
 def home() -> Path | None:
-    """Return the home directory; None for a process that has none."""
+    """Return the home directory, or None if the process has none."""
     try:
         return Path.home()
     except RuntimeError:

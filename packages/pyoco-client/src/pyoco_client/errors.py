@@ -1,4 +1,4 @@
-"""All that can go wrong between a caller and the gateway: one tree, and how answers map to it."""
+"""The errors of the client, and the mapping from answers to errors."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -7,18 +7,17 @@ if TYPE_CHECKING:
     from pyoco_client.models import Run
     from pyoco_protocol.problems.catalogue_entry import Language
 
-# For those whose proxies or certificates cannot be used.
+# The hint for an unusable proxy or certificate file.
 ENVIRONMENT_HINT: Final = (
     "Check HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, SSL_CERT_FILE and SSL_CERT_DIR."
 )
 
 
 class PyocoError(Exception):
-    """The root of the tree; carries what the gateway, or the catalogue, says about the failure.
+    """Base class of all errors of the client.
 
-    `err_id` and `msg_id` are stable ids, `hint` says what to do next, `request_id` is what an
-    operator can look up in the gateway's log, `status` is the HTTP status. Each is None where
-    it is not known.
+    `err_id` and `msg_id` are stable ids, `hint` says what to do next, `request_id` finds the
+    request in the gateway's log, `status` is the HTTP status. Each is None if it is not known.
     """
 
     def __init__(
@@ -43,7 +42,7 @@ class PyocoError(Exception):
         return f"{self.err_id}: {self.message}" if self.err_id else self.message
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Subclasses take other arguments than a message; a pool of processes must not mind.
+        # Subclasses have other arguments than a message. Process pools pickle errors all the same.
         return _restored, (type(self), self.args, self.__dict__)
 
 
@@ -64,12 +63,12 @@ class ConfigurationError(PyocoError, ValueError):
 
 
 class GatewayUnreachableError(PyocoError):
-    """No answer came from the gateway (ERR-PYOCO-0001).
+    """The gateway did not answer (ERR-PYOCO-0001).
 
-    `may_have_arrived` is False where the request surely never got there. Where it is True a
-    submission may have been accepted all the same: look before you submit again, unless
-    `is_repeatable` says that doing it twice is doing it once. `is_lasting` is True where waiting
-    will not help: a name that nobody knows, a certificate that is wrong.
+    `may_have_arrived` is False if the request certainly did not reach the gateway. If it is True,
+    the gateway may have accepted a submission: check before you submit again, unless
+    `is_repeatable` says that a repetition has no second effect. `is_lasting` is True for a failure
+    that will not pass: an unknown host name, an invalid certificate.
     """
 
     def __init__(
@@ -83,8 +82,7 @@ class GatewayUnreachableError(PyocoError):
         request_id: str | None = None,
         lang: str | None = None,
     ) -> None:
-        # Late: the catalogue brings pydantic along, which a command line that goes well and
-        # `--help` need not pay for.
+        # Imported here because the catalogue imports pydantic, which is slow to load.
         from pyoco_protocol.problems import CATALOGUE
 
         entry = CATALOGUE["ERR-PYOCO-0001"]
@@ -106,14 +104,14 @@ def _language(lang: str | None) -> "Language":
 
 
 class UnexpectedAnswerError(PyocoError):
-    """Something answered that does not speak like a gateway: a proxy, or another server."""
+    """The answer is not one of a gateway: a proxy or another server sent it."""
 
     def __init__(
         self, server: str, what: str, status: int | None = None, request_id: str | None = None
     ) -> None:
         super().__init__(
             f"{server} does not answer like a gateway: {what}",
-            hint="Check that the address is that of a Pyoco gateway, not of a proxy before it.",
+            hint="Check that the address is that of a Pyoco gateway, not that of a proxy.",
             status=status,
             request_id=request_id,
         )
@@ -121,19 +119,19 @@ class UnexpectedAnswerError(PyocoError):
 
 
 class WaitTimeoutError(PyocoError, TimeoutError):
-    """The run had not ended when the caller's patience did; the run itself goes on."""
+    """The run had not ended at the end of the timeout; the run itself continues."""
 
     def __init__(self, run_id: str, timeout: float, last_status: str | None) -> None:
         super().__init__(
             f"run {run_id} is {last_status or 'in an unknown state'} after {timeout:g} s",
-            hint="The run goes on; wait again or look it up later by its run id.",
+            hint="The run continues; wait again or look it up later by its run id.",
         )
         self.run_id = run_id
         self.last_status = last_status
 
 
 class RunEndedError(PyocoError):
-    """The run ended otherwise than by completing; `run` is its last snapshot."""
+    """The run ended without completing; `run` is its last snapshot."""
 
     def __init__(self, message: str, run: "Run", *, hint: str | None = None) -> None:
         super().__init__(message, err_id=run.err_id, hint=hint)
@@ -141,18 +139,18 @@ class RunEndedError(PyocoError):
         self.run_id = run.run_id
 
 
-class RunFailed(RunEndedError):  # noqa: N818 - named after what became of the run
-    """The flow failed; the message is what it said, `run.err_id` says in which way."""
+class RunFailed(RunEndedError):  # noqa: N818 - named after the status of the run
+    """The run failed; the message has its error, `run.err_id` the kind of failure."""
 
     def __init__(self, run: "Run") -> None:
         super().__init__(
             f"run {run.run_id} failed: {run.error or 'no reason recorded'}",
             run,
-            hint="The records of its tasks hold tracebacks; what it printed is in its logs.",
+            hint="Its task records have the tracebacks, its logs have its output.",
         )
 
 
-class RunCancelled(RunEndedError):  # noqa: N818 - named after what became of the run
+class RunCancelled(RunEndedError):  # noqa: N818 - named after the status of the run
     """The run was cancelled before it completed."""
 
     def __init__(self, run: "Run") -> None:
@@ -161,9 +159,9 @@ class RunCancelled(RunEndedError):  # noqa: N818 - named after what became of th
 
 
 class PyocoApiError(PyocoError):
-    """The gateway has answered no. `detail` is its own account of what is wrong here.
+    """The gateway answered with an error; `detail` is its description.
 
-    `retry_after_sec` is when it wants to be asked again, where it says so.
+    `retry_after_sec` is its `Retry-After` header, or None.
     """
 
     def __init__(
@@ -181,18 +179,18 @@ class PyocoApiError(PyocoError):
         )
         self.body: Final = dict(body)
         self.retry_after_sec = retry_after_sec
-        # What a reader of a traceback needs; the message names the kind of fault alone.
+        # Notes for tracebacks: the message names only the kind of error.
         for line in _notes(self):
             self.add_note(line)
 
     @property
     def run_id(self) -> str | None:
-        """The run that the answer is about, where it names one."""
+        """The run id in the answer, if any."""
         return _text(self.body, "run_id")
 
     @property
     def problems(self) -> tuple[Mapping[str, Any], ...]:
-        """The faults of the request one by one (`where`, `what`), where the answer lists them."""
+        """The problems of the request (`where`, `what`), if the answer lists them."""
         listed = self.body.get("problems")
         if not isinstance(listed, list):
             return ()
@@ -200,10 +198,10 @@ class PyocoApiError(PyocoError):
 
 
 def _notes(error: PyocoApiError) -> Iterator[str]:
-    told = [f"{each.get('where')}: {each.get('what')}" for each in error.problems]
-    if not told and isinstance(error.detail, str) and error.detail != error.message:
-        told = [error.detail]
-    yield from told
+    lines = [f"{each.get('where')}: {each.get('what')}" for each in error.problems]
+    if not lines and isinstance(error.detail, str) and error.detail != error.message:
+        lines = [error.detail]
+    yield from lines
     if error.hint is not None:
         yield f"hint: {error.hint}"
 
@@ -214,23 +212,23 @@ def _text(body: Mapping[str, Any], name: str) -> str | None:
 
 
 class InvalidRequestError(PyocoApiError):
-    """The request itself is wrong; sending it again does not help."""
+    """The request is invalid; repeating it does not help."""
 
 
 class ListQueryError(InvalidRequestError):
-    """The query of a list is wrong, or a cursor belongs to another one."""
+    """The query of a list is invalid, or its cursor belongs to another query."""
 
 
 class RequestTooLargeError(InvalidRequestError):
-    """The params, the workflow file or the headers are larger than the gateway takes."""
+    """The params, the workflow file or the headers are larger than the gateway's limit."""
 
 
 class AccessDeniedError(PyocoApiError):
-    """The gateway does not let this caller do this."""
+    """The caller has no permission."""
 
 
 class ApiKeyMissingError(AccessDeniedError):
-    """The gateway wants an API key and got none."""
+    """The gateway requires an API key, and the request has none."""
 
 
 class ApiKeyInvalidError(AccessDeniedError):
@@ -238,11 +236,11 @@ class ApiKeyInvalidError(AccessDeniedError):
 
 
 class ScopeMissingError(AccessDeniedError):
-    """The API key is good, but not for this."""
+    """The API key is valid, but lacks the scope for this request."""
 
 
 class NotFoundError(PyocoApiError):
-    """What was asked for is not there, or the caller may not see it."""
+    """The resource does not exist, or the caller may not see it."""
 
 
 class RunNotFoundError(NotFoundError):
@@ -254,19 +252,19 @@ class WorkerNotFoundError(NotFoundError):
 
 
 class DeadLetterNotFoundError(NotFoundError):
-    """There is no such dead letter, or no longer."""
+    """The dead letter does not exist, or no longer exists."""
 
 
 class NotSupportedError(NotFoundError):
-    """This gateway has no such route: it is older than this client, or something else."""
+    """The gateway does not have this route: it may be older than this client."""
 
 
 class ConflictError(PyocoApiError):
-    """What was asked for does not fit how things stand."""
+    """The request conflicts with the current state of the resource."""
 
 
 class IdempotencyConflictError(ConflictError):
-    """The idempotency key was used before with another request; `run_id` is that run."""
+    """The idempotency key was used with a different request; `run_id` is the run of that one."""
 
 
 class RunNotOverError(ConflictError):
@@ -274,31 +272,31 @@ class RunNotOverError(ConflictError):
 
 
 class NotRedrivableError(ConflictError):
-    """Nothing can be run again from this dead letter, or nothing should be."""
+    """The dead letter cannot be redriven."""
 
 
 class TooManyRequestsError(PyocoApiError):
-    """The caller asks too often, or has too many streams open."""
+    """The caller sends too many requests or has too many open streams."""
 
 
 class UnavailableError(PyocoApiError):
-    """The gateway cannot do this now; it can be tried again."""
+    """The gateway cannot do this now; try again later."""
 
 
 class BrokerUnavailableError(UnavailableError):
-    """The gateway is up, its broker is not; nothing was changed."""
+    """The broker of the gateway is down; nothing was changed."""
 
 
 class ListNotReadyError(UnavailableError):
-    """The gateway has just started and is still reading all runs."""
+    """The gateway has just started and is still reading the runs."""
 
 
 class SubmissionUnconfirmedError(UnavailableError):
-    """Nobody can say whether the run was accepted; `run_id` is where to look."""
+    """The gateway does not know whether the run was accepted; look it up by `run_id`."""
 
 
 class ServerFaultError(PyocoApiError):
-    """Something nobody foresaw happened in the gateway; its log has it under `request_id`."""
+    """An unexpected error in the gateway; find it in its log by `request_id`."""
 
 
 _BY_ERR_ID: Final[Mapping[str, type[PyocoApiError]]] = {
@@ -335,7 +333,7 @@ _BY_ERR_ID: Final[Mapping[str, type[PyocoApiError]]] = {
     "ERR-PYOCO-0143": BrokerUnavailableError,
 }
 
-# For an id that is newer than this client, and for servers that say none.
+# For an error id that is newer than this client, and for answers without an id.
 _BY_STATUS: Final[Mapping[int, type[PyocoApiError]]] = {
     400: InvalidRequestError,
     401: AccessDeniedError,
@@ -359,13 +357,13 @@ _BY_STATUS: Final[Mapping[int, type[PyocoApiError]]] = {
 def api_error(
     status: int, body: Mapping[str, Any], retry_after_sec: float | None = None
 ) -> PyocoApiError:
-    """Return the error a problem body stands for; an id not known yet goes by its status."""
+    """Return the error for an error body: by its error id, or by the status for an unknown id."""
     kind = _BY_ERR_ID.get(str(body.get("err_id"))) or _BY_STATUS.get(status, PyocoApiError)
     return kind(status, body, retry_after_sec=retry_after_sec)
 
 
 def not_found_here(err_id: str, detail: str, lang: str | None = None) -> PyocoApiError:
-    """Return the error that a gateway would answer for what this client finds to be missing."""
+    """Return the 404 error of a gateway for something that this client found missing."""
     from pyoco_protocol.problems import CATALOGUE
 
     entry, language = CATALOGUE[err_id], _language(lang)

@@ -1,11 +1,11 @@
-"""Server-sent events out of bytes, as they arrive."""
+"""Parses server-sent events from pieces of bytes."""
 
 import codecs
 import re
 from dataclasses import dataclass
 from typing import Final
 
-# Far above the largest snapshot; what is larger comes from something else than a gateway.
+# Far above the largest snapshot; a larger event does not come from a gateway.
 MAX_EVENT_CHARS: Final = 32 * 1024 * 1024
 
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
@@ -13,7 +13,7 @@ _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 
 @dataclass(frozen=True, slots=True)
 class ServerEvent:
-    """One event. `id` is its own; None if it has none."""
+    """One event; `id` is None if the event has none."""
 
     event: str
     data: str
@@ -21,14 +21,14 @@ class ServerEvent:
 
 
 class EventTooLargeError(ValueError):
-    """An event does not end."""
+    """An event is longer than the limit."""
 
 
 class EventDecoder:
-    """Puts events together; says after each piece which ones are complete."""
+    """Collects pieces of bytes and returns the complete events."""
 
     def __init__(self, max_chars: int = MAX_EVENT_CHARS) -> None:
-        # The stream is UTF-8, with or without a mark at its beginning.
+        # The stream is UTF-8, with or without a byte order mark.
         self._text = codecs.getincrementaldecoder("utf-8")("replace")
         self._max_chars = max_chars
         self._tail = ""
@@ -37,7 +37,7 @@ class EventDecoder:
         self._data: list[str] = []
         self._id: str | None = None
         self._size = 0
-        # When the server wants a client to come back; None until it says so.
+        # The last `retry` field of the server; None until it sends one.
         self.retry_ms: int | None = None
 
     def feed(self, piece: bytes) -> list[ServerEvent]:
@@ -46,7 +46,7 @@ class EventDecoder:
         if self._at_start and arrived:
             arrived, self._at_start = arrived.removeprefix("\ufeff"), False
         text = self._tail + arrived
-        # A CR at the end may be the first half of a CRLF.
+        # A CR at the end of a piece may be the first half of a CRLF.
         held = "\r" if text.endswith("\r") else ""
         *lines, rest = _LINE_END.split(text.removesuffix(held))
         self._tail = rest + held

@@ -1,33 +1,32 @@
-"""The names of the published spec: one method per route, plain dictionaries."""
+"""The client of the published specification: one method per route, plain dictionaries."""
 
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
-from types import TracebackType
 from typing import Any, Final, Self
 
 from pyoco_client import calls
 from pyoco_client._sync.client import Client
 from pyoco_client._sync.transport import Transport
-from pyoco_client.calls import Call, Include, Statuses
+from pyoco_client.calls import Call, Include, RunListFilters, Statuses
 from pyoco_client.errors import PyocoError, WaitTimeoutError
 from pyoco_client.retrying import is_passing
 from pyoco_protocol.runs.lifecycle import TERMINAL
 
 DEFAULT_TIMEOUT_SEC: Final = 10.0
 
-# Short runs are seen to end at once; long ones cost two requests a second.
+# The end of a short run is seen at once; a long run costs two requests a second.
 _FIRST_POLL_SEC: Final = 0.02
 _LAST_POLL_SEC: Final = 0.5
 _POLL_GROWTH: Final = 1.5
 
 
 class PyocoHttpClient:
-    """A connection pool to one gateway; safe to share between threads, closed by `with`.
+    """A connection pool to one gateway; threads can share it; `with` closes it.
 
-    Every method returns the JSON of the answer as it came, and raises a
-    `pyoco_client.errors.PyocoError` for any other answer. Nothing is sent twice by itself; for
-    typed answers, retries and handles of runs there is `pyoco_client.Client`.
+    Every method returns the JSON of a successful answer unchanged and raises a
+    `pyoco_client.errors.PyocoError` otherwise. Requests are not repeated. For typed answers,
+    retries and run handles use `pyoco_client.Client`.
     """
 
     def __init__(
@@ -46,16 +45,11 @@ class PyocoHttpClient:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """Close the connections; harmless when repeated."""
+        """Close the connections; a second call does nothing."""
         self._client.close()
 
     def health(self) -> dict[str, Any]:
@@ -69,9 +63,9 @@ class PyocoHttpClient:
         tag: str | None = None,
         tags: Sequence[str] | None = None,
     ) -> dict[str, Any]:
-        """Return `run_id` and `status` of a run that is stored and queued.
+        """Return `run_id` and `status` of the stored and queued run.
 
-        Never repeated by itself: without an idempotency key a repeat would be a second run.
+        The request is sent once: without an idempotency key a repetition would be a second run.
         Raises ValueError or TypeError for params that are not JSON.
         """
         return self._ask(calls.submission(flow_name, params, tag, tags, None))
@@ -79,7 +73,7 @@ class PyocoHttpClient:
     def submit_run_yaml(
         self, workflow_yaml: str | bytes, tag: str | None = None, *, flow_name: str = "workflow"
     ) -> dict[str, Any]:
-        """Return `run_id` and `status` of a run of a workflow file, given as its text."""
+        """Return `run_id` and `status` of a run of a workflow, given as text or bytes."""
         text = workflow_yaml.encode() if isinstance(workflow_yaml, str) else workflow_yaml
         return self._ask(calls.yaml_submission(text, flow_name, tag, None))
 
@@ -98,8 +92,9 @@ class PyocoHttpClient:
         tag: str | None = None,
         limit: int | None = None,
     ) -> list[dict[str, Any]]:
-        """Return the runs that changed last."""
-        return self._list(calls.runs(status=status, flow=flow, tag=tag, limit=limit))
+        """Return the latest changed runs."""
+        filters: RunListFilters = {"status": status, "flow": flow, "tag": tag}
+        return self._list(calls.runs(filters, limit=limit))
 
     def cancel_run(self, run_id: str) -> dict[str, Any]:
         """Return the snapshot of a run with its cancel recorded."""
@@ -108,7 +103,7 @@ class PyocoHttpClient:
     def watch_run(
         self, run_id: str, include: Include = None, timeout: float | None = None
     ) -> Generator[dict[str, Any]]:
-        """Yield the snapshots of a run, as it is now and after each change, until it is over."""
+        """Yield the current snapshot of a run and one after each change, until it has ended."""
         with closing(self._client.run(run_id).watch(include, timeout)) as runs:
             for run in runs:
                 yield run.as_dict()
@@ -118,7 +113,7 @@ class PyocoHttpClient:
         return self._list(calls.workers(scope, None, None, None))
 
     def get_metrics(self) -> str:
-        """Return the page of metrics."""
+        """Return the metrics in the text format of Prometheus."""
         return self._client.metrics()
 
     def wait(
@@ -126,7 +121,7 @@ class PyocoHttpClient:
     ) -> dict[str, Any]:
         """Return the terminal snapshot of a run; raise WaitTimeoutError after `timeout` seconds.
 
-        A gateway or broker that is away for a while is waited for like the run itself.
+        A gateway or broker that is down for a while does not end the wait.
         """
         call = calls.run(run_id, include)
         deadline = None if timeout is None else time.monotonic() + timeout

@@ -1,4 +1,4 @@
-"""Samples out of the text that Prometheus reads."""
+"""Parses metrics in the text format of Prometheus."""
 
 import re
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ _ESCAPES: Final = {r"\\": "\\", r"\"": '"', r"\n": "\n"}
 
 @dataclass(frozen=True, slots=True)
 class MetricSample:
-    """One number: `pyoco_runs_total{status="COMPLETED"} 12.0`."""
+    """One sample, such as `pyoco_runs_total{status="COMPLETED"} 12.0`."""
 
     name: str
     labels: Mapping[str, str]
@@ -20,7 +20,7 @@ class MetricSample:
 
 
 def parse_metrics(text: str) -> list[MetricSample]:
-    """Return the samples of a page of metrics, in its order; what is none is passed over."""
+    """Return the samples of a metrics text, in its order; other lines are skipped."""
     samples = []
     for line in text.splitlines():
         found = None if line.startswith("#") else _SAMPLE.match(line.strip())

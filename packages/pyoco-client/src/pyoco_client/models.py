@@ -1,6 +1,6 @@
-"""What the gateway answers, typed. Fields that this release does not know are kept.
+"""The answers of the gateway as models. Fields that this release does not know are kept.
 
-`run.model_extra` holds them; so does `as_dict()`, which gives back what came.
+They are in `run.model_extra`, and `as_dict()` returns them with all other fields.
 """
 
 from collections.abc import Mapping
@@ -57,21 +57,21 @@ __all__ = [
 
 
 class Answer(WireModel):
-    """Base of all answers: what is newer than this client is kept."""
+    """Base of all answers; keeps fields that are newer than this client."""
 
     model_config = ConfigDict(extra="allow")
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the JSON object as it came: no field more, no field less."""
+        """Return the JSON object of the answer, with exactly the fields that the gateway sent."""
         return self.model_dump(mode="json", exclude_unset=True)
 
 
 class TaskRecord(snapshots.TaskRecord, Answer):
-    """What is known of one task of a run."""
+    """The record of one task of a run."""
 
 
 class Run(runs.RunView, Answer):
-    """A run as it is now, and what is known of its worker."""
+    """A snapshot of a run."""
 
     task_records: dict[str, TaskRecord] = Field(  # type: ignore[assignment] # frozen: never set
         default_factory=dict
@@ -94,7 +94,7 @@ class Accepted(runs.RunAccepted, Answer):
 
 
 class WorkflowValidation(workflows.WorkflowValidation, Answer):
-    """All that is wrong with a workflow file."""
+    """All problems of a workflow file."""
 
 
 class RunItem(run_lists.RunListItem, Answer):
@@ -107,20 +107,20 @@ class RunItem(run_lists.RunListItem, Answer):
 
 
 class RunPage(Answer):
-    """One page of runs, and where to go on."""
+    """One page of runs, and the cursor of the next page."""
 
     items: tuple[RunItem, ...]
     next_cursor: str | None = None
 
 
 class RunCounts(run_lists.RunCounts, Answer):
-    """How many runs there are."""
+    """The number of runs, in total and by status."""
 
 
 class WatchEvent(Answer):
-    """Something that a stream about one run has told; `id` resumes it.
+    """An event of the stream of one run; `id` resumes the stream after it.
 
-    `run` is there in a `snapshot`; a `heartbeat` says that there is nothing new.
+    A `snapshot` has a `run`; a `heartbeat` means that nothing has changed.
     """
 
     kind: Literal["snapshot", "heartbeat"]
@@ -129,10 +129,10 @@ class WatchEvent(Answer):
 
 
 class RunChange(Answer):
-    """Something that a stream about many runs has told.
+    """An event of the stream of many runs.
 
-    `ready`: all changes after this follow. `snapshot`: `run` has changed. `gone`: the run
-    `run_id` was deleted or has expired. `reset`: changes may be missing, read your list anew.
+    `ready`: all changes from now on follow. `snapshot`: `run` has changed. `gone`: the run
+    `run_id` was deleted or has expired. `reset`: changes may be missing, so read the list again.
     """
 
     kind: Literal["ready", "snapshot", "gone", "reset"]
@@ -143,11 +143,11 @@ class RunChange(Answer):
 
 
 class LogLine(run_output.RunLogItem, Answer):
-    """A line that a run printed."""
+    """One line of a run's output."""
 
 
 class LogPage(Answer):
-    """Lines that a run printed, and where to go on; a cursor of None is the end."""
+    """Lines of a run's output, and the cursor of the next ones; None is the end."""
 
     run_id: str
     items: tuple[LogLine, ...]
@@ -156,15 +156,15 @@ class LogPage(Answer):
 
 
 class Worker(workers.WorkerView, Answer):
-    """A worker, with `state` as it is to be shown."""
+    """A worker."""
 
 
 class WorkerPatched(workers.WorkerPatched, Answer):
-    """The answer to hiding a worker, or showing it."""
+    """The answer to hiding or showing a worker."""
 
 
 class Queue(queues.QueueView, Answer):
-    """What waits for a tag, and who could take it."""
+    """The waiting runs of a tag, and the workers that take them."""
 
 
 class DeadLetterItem(dead_letters.DeadLetterItem, Answer):
@@ -172,35 +172,35 @@ class DeadLetterItem(dead_letters.DeadLetterItem, Answer):
 
 
 class DeadLetterPage(Answer):
-    """One page of dead letters, and where to go on."""
+    """One page of dead letters, and the cursor of the next page."""
 
     items: tuple[DeadLetterItem, ...]
     next_cursor: str | None = None
 
 
 class DeadLetter(dead_letters.NumberedDeadLetter, Answer):
-    """All of a dead letter."""
+    """A dead letter with all its fields."""
 
 
 class Redriven(dead_letters.Redriven, Answer):
-    """A dead letter whose run is done again, as the new run `new_run_id`."""
+    """A redriven dead letter; `new_run_id` is the new run."""
 
 
 class RedriveReport(dead_letters.RedriveReport, Answer):
-    """What was redriven, or would be."""
+    """The redriven dead letters; with `dry_run` those that would be redriven."""
 
 
 class Health(health.HealthDetails, Answer):
-    """That the gateway serves; with `verbose` also how everything behind it is."""
+    """The health of the gateway; with `verbose` also that of its broker and index."""
 
 
 def watch_event(kind: str, data: Mapping[str, Any], event_id: str | None) -> WatchEvent:
-    """Return what an event of a stream about one run says."""
+    """Return the model of an event of the stream of one run."""
     snapshot = data.get("snapshot") if kind == "snapshot" else None
     return WatchEvent.model_validate({"kind": kind, "run": snapshot, "id": event_id})
 
 
 def run_change(kind: str, data: Mapping[str, Any]) -> RunChange:
-    """Return what an event of a stream about many runs says."""
-    told = {key: value for key, value in data.items() if key != "snapshot"}
-    return RunChange.model_validate({**told, "kind": kind, "run": data.get("snapshot")})
+    """Return the model of an event of the stream of many runs."""
+    fields = {key: value for key, value in data.items() if key != "snapshot"}
+    return RunChange.model_validate({**fields, "kind": kind, "run": data.get("snapshot")})

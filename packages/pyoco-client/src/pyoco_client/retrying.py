@@ -1,4 +1,4 @@
-"""Whether a request is sent again, and when."""
+"""Decides whether and when a request is repeated."""
 
 import math
 from collections.abc import Mapping
@@ -10,46 +10,46 @@ from typing import Final
 
 from pyoco_client.errors import GatewayUnreachableError, PyocoApiError, PyocoError
 
-GONE_FOR_A_MOMENT: Final = frozenset({408, 429, 502, 503, 504})
+TRANSIENT_STATUSES: Final = frozenset({408, 429, 502, 503, 504})
 
-# Nobody is made to wait longer than this by a header.
-_LONGEST_RETRY_AFTER_SEC: Final = 3600.0
+# Maximum pause that a `Retry-After` header can cause.
+_MAX_RETRY_AFTER_SEC: Final = 3600.0
 
 
 class Repeat(Enum):
-    """What may be done with a request that got no good answer."""
+    """When a failed request may be repeated."""
 
-    # It reads, or doing it twice is doing it once.
+    # The request only reads, or a second one has no further effect.
     ALWAYS = auto()
-    # Doing it twice would be two things: only what surely never left may be sent again.
+    # A second request would have a second effect: repeat it only if the first was never sent.
     IF_UNSENT = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """How pauses grow: from the first, doubled each time, to the longest."""
+    """The pauses between repetitions: they start at `first_sec` and double up to `longest_sec`."""
 
     first_sec: float = 0.1
     longest_sec: float = 2.0
 
     def pause(self, failures: int, jitter: float) -> float:
-        """Return the pause after so many failures; `jitter` (0 to 1) spreads it over its half.
+        """Return the pause after this many failures, times 0.5 to 1 as `jitter` goes from 0 to 1.
 
-        Those who fail together must not come back together.
+        The jitter keeps clients that failed at the same time from repeating at the same time.
         """
         grown = self.first_sec * 2.0 ** min(failures - 1, 30)
         return min(grown, self.longest_sec) * (0.5 + jitter / 2)
 
 
 def is_passing(error: PyocoError) -> bool:
-    """Whether the failure may be over soon: no answer, or one of a server that is not ready."""
+    """Return whether the failure may pass: there was no answer, or the server was not ready."""
     if isinstance(error, GatewayUnreachableError):
         return not error.is_lasting
-    return error.status in GONE_FOR_A_MOMENT
+    return error.status in TRANSIENT_STATUSES
 
 
 def may_repeat(error: PyocoError, repeat: Repeat) -> bool:
-    """Whether a request that failed so may be sent again."""
+    """Return whether a request may be repeated after this error."""
     if not is_passing(error):
         return False
     if repeat is Repeat.ALWAYS:
@@ -66,9 +66,9 @@ def pause_before_repeat(
     jitter: float,
     backoff: Backoff,
 ) -> float | None:
-    """Return how long to wait before sending again; None if that is not to be.
+    """Return the pause before the next repetition, or None if there must be none.
 
-    A server that wants to be asked later than the caller can wait is not asked again.
+    There is none if `Retry-After` is longer than the time that is left.
     """
     if not may_repeat(error, repeat):
         return None
@@ -78,7 +78,7 @@ def pause_before_repeat(
 
 
 def retry_after_sec(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """Return what `Retry-After` asks for, in seconds; None where it says nothing of use."""
+    """Return the seconds of a `Retry-After` header; None if it is missing or invalid."""
     text = headers.get("retry-after", "").strip()
     if not text:
         return None
@@ -94,4 +94,4 @@ def retry_after_sec(headers: Mapping[str, str], now: datetime | None = None) -> 
         seconds = (at - (now or datetime.now(UTC))).total_seconds()
     if not math.isfinite(seconds):
         return None
-    return min(max(seconds, 0.0), _LONGEST_RETRY_AFTER_SEC)
+    return min(max(seconds, 0.0), _MAX_RETRY_AFTER_SEC)

@@ -32,15 +32,13 @@ def fault_of(text: str) -> json.JSONDecodeError:
         ('{\n  "a": 1,\n  "名": 太郎\n}', "line 3, column 8", "double quotes"),
     ],
 )
-def test_a_fault_is_told_by_its_place_and_how_to_mend_it(
-    text: str, place: str, advice: str
-) -> None:
-    told = explained(text, fault_of(text))
-    assert place in told
-    assert advice in told.splitlines()[-1]
+def test_an_error_is_explained_with_its_place_and_a_fix(text: str, place: str, advice: str) -> None:
+    explanation = explained(text, fault_of(text))
+    assert place in explanation
+    assert advice in explanation.splitlines()[-1]
 
 
-def test_the_mark_stands_below_the_fault() -> None:
+def test_the_mark_is_below_the_error() -> None:
     text = '{"first": 1, "second": nothing, "third": 3}'
     _, line, mark = explained(text, fault_of(text)).splitlines()
     assert line[mark.index("^") :].startswith("nothing")

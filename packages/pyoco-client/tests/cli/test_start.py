@@ -10,7 +10,7 @@ import pytest
 
 from pyoco_client.cli.command import client
 
-# What takes long to import, and only commands that do something need.
+# Slow imports that only commands with a request need.
 HEAVY: Final = [
     *("anyio", "asyncio", "http.client", "httpcore", "httpx", "nats", "pydantic", "rich", "ssl"),
     *("webbrowser", "yaml", "pyoco_protocol", "pyoco_client.http_client"),
@@ -20,7 +20,7 @@ HEAVY: Final = [
 BOUND_SEC: Final = 0.150
 RUNS: Final = 7
 
-# Runs command lines one after the other, and tells what each has imported of the heavy ones.
+# Runs command lines one after the other and prints the heavy modules that are imported so far.
 PROGRAM: Final = """
 import io, json, sys
 from contextlib import redirect_stdout
@@ -59,8 +59,8 @@ def test_help_and_version_import_nothing_heavy() -> None:
         text=True,
         check=True,
     )
-    told = [json.loads(line) for line in done.stdout.splitlines()]
-    assert told == [[line, 0, True, []] for line in lines]
+    printed = [json.loads(line) for line in done.stdout.splitlines()]
+    assert printed == [[line, 0, True, []] for line in lines]
 
 
 def used_by(command: list[str], environment: dict[str, str]) -> float:
@@ -74,8 +74,8 @@ def used_by(command: list[str], environment: dict[str, str]) -> float:
 
 @pytest.mark.parametrize("option", ["--version", "--help"])
 def test_the_command_starts_150_ms_after_the_interpreter(option: str, tmp_path: Path) -> None:
-    # Compiled once, as installers leave it. The time of the processor, for other tests run beside
-    # this one, and one thread that waits for nothing takes no longer than that.
+    # The first run compiles the modules, as installers do. Processor time is measured because other
+    # tests run at the same time; a single thread that never waits takes no longer than that.
     environment = {"PATH": os.defpath, "PYTHONPYCACHEPREFIX": str(tmp_path), "LANG": "C.UTF-8"}
     command = [str(Path(sys.executable).with_name("pyoco-client")), option]
     bare = [sys.executable, "-c", "pass"]
@@ -85,7 +85,7 @@ def test_the_command_starts_150_ms_after_the_interpreter(option: str, tmp_path: 
     assert whole - interpreter < BOUND_SEC
 
 
-def test_ctrl_c_while_the_command_is_loaded_is_130_and_no_traceback() -> None:
+def test_ctrl_c_during_the_import_exits_with_130_without_a_traceback() -> None:
     interrupted = """
 import sys
 class Interrupt:
@@ -101,14 +101,16 @@ sys.exit(main(["list"]))
 
 
 @pytest.mark.parametrize(
-    ("line", "code", "told"),
+    ("line", "code", "message"),
     [
-        ("submit --flow-name hello --params-file -", 1, "nothing is there"),
+        ("submit --flow-name hello --params-file -", 1, "the text is empty"),
         ("context set a --server http://x --api-key-stdin", 1, "example: "),
         ("cancel -", 0, "0 runs cancelled"),
     ],
 )
-def test_a_closed_stdin_is_an_empty_one(line: str, code: int, told: str, tmp_path: Path) -> None:
+def test_a_closed_stdin_is_like_an_empty_one(
+    line: str, code: int, message: str, tmp_path: Path
+) -> None:
     command = f"{sys.executable} -m pyoco_client {line} <&-"
     done = subprocess.run(
         ["/bin/sh", "-c", command],
@@ -118,5 +120,5 @@ def test_a_closed_stdin_is_an_empty_one(line: str, code: int, told: str, tmp_pat
         check=False,
     )
     assert done.returncode == code
-    assert told in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr

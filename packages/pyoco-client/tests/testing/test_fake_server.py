@@ -43,7 +43,7 @@ def test_a_watch_sees_every_step(fake: FakeServer) -> None:
 
 
 @pytest.mark.parametrize(("flow", "err_id"), [("broken", "0007"), ("unknown", "0006")])
-def test_a_flow_fails_as_scripted_or_for_want_of_a_script(
+def test_a_flow_fails_as_scripted_or_without_a_script(
     fake: FakeServer, flow: str, err_id: str
 ) -> None:
     fake.on("broken", error="ValueError: no")
@@ -52,7 +52,7 @@ def test_a_flow_fails_as_scripted_or_for_want_of_a_script(
     assert caught.value.err_id == f"ERR-PYOCO-{err_id}"
 
 
-def test_a_flow_without_an_end_goes_on_until_it_is_cancelled(fake: FakeServer) -> None:
+def test_a_flow_without_an_end_runs_until_it_is_cancelled(fake: FakeServer) -> None:
     fake.on("endless")
     with fake.client() as client:
         run = client.submit("endless")
@@ -66,7 +66,7 @@ def test_a_flow_without_an_end_goes_on_until_it_is_cancelled(fake: FakeServer) -
             run.get()
 
 
-def test_faults_can_be_scripted(fake: FakeServer) -> None:
+def test_failures_can_be_scripted(fake: FakeServer) -> None:
     fake.on("hello", result={})
     fake.fall_silent(2)
     with fake.client() as client:
@@ -83,7 +83,7 @@ def test_faults_can_be_scripted(fake: FakeServer) -> None:
     assert len(fake.submitted) == 1
 
 
-def test_nothing_is_noted_of_what_never_arrives(fake: FakeServer) -> None:
+def test_a_request_that_does_not_arrive_is_not_recorded(fake: FakeServer) -> None:
     fake.on("hello", result={})
     fake.fall_silent(arrives=False)
     with fake.client() as client:
@@ -91,7 +91,7 @@ def test_nothing_is_noted_of_what_never_arrives(fake: FakeServer) -> None:
     assert len(fake.requests) == 1
 
 
-def test_any_route_can_be_answered(fake: FakeServer) -> None:
+def test_the_answer_of_any_route_can_be_scripted(fake: FakeServer) -> None:
     letter = {"seq": 1, "timestamp": 1.0, "reason": "execution_error"}
     fake.answer("GET /dlq", {"items": [letter], "next_cursor": None})
     with fake.client() as client:
@@ -104,7 +104,7 @@ def test_any_route_can_be_answered(fake: FakeServer) -> None:
         assert client.workers.get("fake-worker").tags == ("default",)
 
 
-def test_a_workflow_file_goes_as_scripted_too(fake: FakeServer) -> None:
+def test_a_run_of_a_workflow_file_is_scripted_too(fake: FakeServer) -> None:
     text = "flow:\n  graph: a\ntasks:\n  a: {callable: 'm:f'}\n"
     fake.on("挨拶", result={"a": 1})
     with fake.client() as client:
@@ -117,7 +117,7 @@ def test_a_workflow_file_goes_as_scripted_too(fake: FakeServer) -> None:
     assert fake.submitted == [{"flow_name": "挨拶", "tag": "cpu", "workflow": text}]
 
 
-def test_lists_show_what_was_submitted(fake: FakeServer) -> None:
+def test_lists_contain_the_submitted_runs(fake: FakeServer) -> None:
     fake.on("a", result={})
     with fake.client() as client:
         first, second = client.submit("a"), client.submit("b", tag="cpu")
@@ -128,13 +128,13 @@ def test_lists_show_what_was_submitted(fake: FakeServer) -> None:
         assert [*changes] == []
 
 
-async def test_the_async_client_meets_the_same_runs(fake: FakeServer) -> None:
+async def test_the_async_client_sees_the_same_runs(fake: FakeServer) -> None:
     fake.on("hello", result={"greet": "Hi"})
     async with fake.async_client() as client:
         assert await (await client.submit("hello")).result() == {"greet": "Hi"}
 
 
-async def test_code_that_makes_its_own_clients_is_given_the_transport(fake: FakeServer) -> None:
+async def test_a_client_with_the_transport_of_the_fake_uses_the_fake(fake: FakeServer) -> None:
     options: dict[str, Any] = {"transport": fake.transport}
     with Client("http://a", **options) as client:
         client.health()

@@ -4,7 +4,7 @@ from pyoco_client.testing import LocalServer, LocalServerError
 from pyoco_testkit.absent_modules import AbsentModules
 
 
-def test_a_server_that_is_not_installed_is_asked_for_by_name() -> None:
+def test_a_missing_package_is_named() -> None:
     hidden = AbsentModules(["pyoco_gateway", "pyoco_worker"])
     hidden.install()
     try:

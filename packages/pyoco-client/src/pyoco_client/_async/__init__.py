@@ -1,1 +1,1 @@
-"""The client as it is written. `pyoco_client._sync` is generated from it: change it here."""
+"""The async client. `pyoco_client._sync` is generated from it: change the code here."""

@@ -1,9 +1,8 @@
-"""The client: one gateway, everything it can be asked."""
+"""The client of one gateway."""
 
 import ssl
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
-from types import TracebackType
 from typing import Any, Final, Self
 
 import httpx
@@ -24,12 +23,12 @@ DEFAULT_PATIENCE_SEC: Final = 300.0
 
 
 class AsyncClient:
-    """Speaks to one gateway; opened and closed by `async with`.
+    """A client of one gateway; `async with` closes it.
 
-    What is not given comes from the environment (`PYOCO_SERVER`, `PYOCO_API_KEY`, …), then from
-    the context in use, then from the defaults. `timeout` bounds one request, `deadline` a call
-    with all its repeats, `patience` how long a wait or watch goes without a word from the
-    gateway. `verify` and `transport` are those of httpx.
+    Settings without an argument come from the environment (`PYOCO_SERVER`, `PYOCO_API_KEY`, …),
+    then from the current context, then from the defaults. Times are in seconds: `timeout` limits
+    one request, `deadline` a call with all its repetitions, `patience` the time that a wait or
+    watch continues without an answer of the gateway. `verify` and `transport` go to httpx.
     """
 
     def __init__(
@@ -70,12 +69,7 @@ class AsyncClient:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     def __repr__(self) -> str:
@@ -87,7 +81,7 @@ class AsyncClient:
         return self.settings.server
 
     async def aclose(self) -> None:
-        """Close the connections; harmless when repeated."""
+        """Close the connections; a second call does nothing."""
         await self._transport.aclose()
 
     async def submit(
@@ -99,10 +93,10 @@ class AsyncClient:
         tags: Sequence[str] | None = None,
         idempotency_key: str | None = None,
     ) -> AsyncRunHandle:
-        """Return the run that was stored and queued.
+        """Return the handle of the stored and queued run.
 
-        With an `idempotency_key` the submission is repeated after failures and is still one
-        run; without one it is sent again only if it surely never left.
+        With an `idempotency_key` the submission is repeated after failures and still creates one
+        run. Without a key it is repeated only if it certainly was not sent.
         """
         call = calls.submission(flow, params, tag, tags, idempotency_key)
         return self._submitted(await self._transport.ask(call))
@@ -115,28 +109,29 @@ class AsyncClient:
         tag: str | None = None,
         idempotency_key: str | None = None,
     ) -> AsyncRunHandle:
-        """Return the run of a workflow file, given as its path, its text or its bytes.
+        """Return the handle of a run of a workflow, given as path, text or bytes.
 
-        A text has line breaks; what has none is a path. `flow` is the name to run it under.
+        A string with a line break or with `: ` is text; any other string is a path. `flow` is the
+        name of the flow.
         """
         call = calls.yaml_submission(workflow, flow, tag, idempotency_key)
         return self._submitted(await self._transport.ask(call))
 
     async def validate_yaml(self, workflow: WorkflowSource) -> WorkflowValidation:
-        """Return all that is wrong with a workflow file; nothing is run."""
+        """Return all problems of a workflow; nothing is run."""
         answer = await self._transport.ask(calls.yaml_validation(workflow))
         return answer.read_as(WorkflowValidation)
 
     def run(self, run_id: str) -> AsyncRunHandle:
-        """Return the handle of a run that is there already; nothing is asked yet."""
+        """Return the handle of an existing run; no request is sent."""
         return AsyncRunHandle(self._transport, run_id, patience=self._patience)
 
     async def metrics(self) -> str:
-        """Return the page of metrics; `pyoco_client.parse_metrics` makes numbers of it."""
+        """Return the metrics as text; `pyoco_client.parse_metrics` parses it."""
         return (await self._transport.ask(calls.metrics())).text()
 
     async def health(self, verbose: bool = False) -> Health:
-        """Return that the gateway serves; with `verbose` also how everything behind it is."""
+        """Return the health of the gateway; with `verbose` also that of its broker and index."""
         return (await self._transport.ask(calls.health(verbose))).read_as(Health)
 
     def _submitted(self, answer: RawAnswer) -> AsyncRunHandle:

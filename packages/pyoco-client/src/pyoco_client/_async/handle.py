@@ -1,4 +1,4 @@
-"""A run in the hands of whoever submitted it."""
+"""The handle of one run."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -29,10 +29,10 @@ from pyoco_client.models import (
 
 
 class AsyncRunHandle:
-    """One run: look at it, wait for it, cancel it.
+    """One run: read it, wait for it, cancel it.
 
-    `accepted` is the answer to the submission and `is_replay` whether an earlier submission
-    with the same key had made the run; None and False for a handle made from an id.
+    `accepted` is the answer to the submission. `is_replay` is True if an earlier submission with
+    the same key created the run. A handle made from an id has None and False.
     """
 
     def __init__(
@@ -56,11 +56,11 @@ class AsyncRunHandle:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the gateway had to say about the submission, such as that no worker has the tag."""
+        """The gateway's warnings about the submission, such as that no worker has the tag."""
         return self.accepted.warnings if self.accepted is not None else ()
 
     async def get(self, include: Include = None) -> Run:
-        """Return the run as it is now; `include="records"` adds its task records."""
+        """Return the current snapshot of the run; `include="records"` adds its task records."""
         return (await self._transport.ask(calls.run(self.id, include))).read_as(Run)
 
     async def tasks(self) -> RunTasks:
@@ -68,9 +68,9 @@ class AsyncRunHandle:
         return (await self._transport.ask(calls.tasks(self.id))).read_as(RunTasks)
 
     async def wait(self, timeout: float | None = None, include: Include = None) -> Run:
-        """Return the run once it is over; raise WaitTimeoutError after `timeout` seconds.
+        """Return the run after it has ended; raise WaitTimeoutError after `timeout` seconds.
 
-        A gateway or broker that is away for a while is waited for like the run itself.
+        A gateway or broker that is down for a while does not end the wait.
         """
         watch = self._watch(include, timeout)
         async with aclosing(watch.events()) as events:
@@ -84,10 +84,10 @@ class AsyncRunHandle:
     async def watch(
         self, include: Include = None, timeout: float | None = None
     ) -> AsyncGenerator[Run]:
-        """Yield the run as it is now and after each change, until it is over.
+        """Yield the current snapshot and one after each change, until the run has ended.
 
-        A connection that breaks is made again. With `timeout` the watch ends after so many
-        seconds, whatever the run does.
+        A broken connection is opened again. With `timeout` the watch ends after that many seconds,
+        even if the run has not ended.
         """
         async with aclosing(self._watch(include, timeout).events()) as events:
             async for event in events:
@@ -97,15 +97,15 @@ class AsyncRunHandle:
     async def events(
         self, include: Include = None, timeout: float | None = None
     ) -> AsyncGenerator[WatchEvent]:
-        """Yield what `watch` goes by: snapshots, and a heartbeat every other second."""
+        """Yield the events behind `watch`: snapshots, and a heartbeat every two seconds."""
         async with aclosing(self._watch(include, timeout).events()) as events:
             async for event in events:
                 yield event
 
     async def result(self, timeout: float | None = None) -> dict[str, Any]:
-        """Return what the last tasks returned, by their names, once the run is over.
+        """Return the results of the last tasks by task name, after the run has ended.
 
-        Raises RunFailed or RunCancelled where there is no result, each with the run as `run`.
+        Raises RunFailed or RunCancelled if there is no result; their `run` is the run.
         """
         run = await self.wait(timeout)
         if run.status is RunStatus.FAILED:
@@ -122,11 +122,11 @@ class AsyncRunHandle:
         stream: str | None = None,
         attempt: int | str | None = None,
     ) -> AsyncGenerator[LogLine]:
-        """Yield the lines that the run has printed so far; with `follow`, also those to come.
+        """Yield the lines of the run's output; with `follow`, also new ones until the run ends.
 
-        `attempt` is a number, `latest` (as without it) or `all`.
+        `attempt` is a number, `latest` (the default) or `all`.
         """
-        pages = self._followed_logs if follow else self._kept_logs
+        pages = self._followed_logs if follow else self._stored_logs
         async with aclosing(pages(task, stream, attempt)) as lines:
             async for line in lines:
                 yield line
@@ -134,15 +134,15 @@ class AsyncRunHandle:
     async def cancel(
         self, *, wait: bool = False, timeout: float | None = None, reason: str | None = None
     ) -> Run:
-        """Return the run with the cancel recorded; with `wait`, once it is over.
+        """Return the run with its cancel recorded; with `wait`, after it has ended.
 
-        It can be repeated, and changes nothing about a run that is over.
+        A repeated cancel, or one of a run that has ended, changes nothing.
         """
         run = (await self._transport.ask(calls.cancel(self.id, reason))).read_as(Run)
         return await self.wait(timeout) if wait and not run.is_over else run
 
     async def delete(self) -> None:
-        """Remove the run and what it printed; raise RunNotOverError if it goes on."""
+        """Delete the run and its output; raise RunNotOverError if it has not ended."""
         await self._transport.ask(calls.delete_run(self.id))
 
     def _watch(self, include: Include, timeout: float | None) -> AsyncRunWatch:
@@ -154,7 +154,7 @@ class AsyncRunHandle:
             patience=self._patience,
         )
 
-    async def _kept_logs(
+    async def _stored_logs(
         self, task: str | None, stream: str | None, attempt: int | str | None
     ) -> AsyncGenerator[LogLine]:
         cursor: str | None = None
@@ -163,7 +163,7 @@ class AsyncRunHandle:
             page = (await self._transport.ask(call)).read_as(LogPage)
             for line in page.items:
                 yield line
-            # The run goes on and has printed nothing since: this is all there is.
+            # The same cursor again: the run has not ended and has no further output yet.
             if page.next_cursor is None or page.next_cursor == cursor:
                 return
             cursor = page.next_cursor

@@ -1,9 +1,9 @@
-"""Runs in numbers: lists, counts, changes."""
+"""Lists, counts and changes of runs."""
 
 import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Final
+from typing import Final, Unpack
 
 from pydantic import ValidationError
 
@@ -11,18 +11,18 @@ from pyoco_client import calls
 from pyoco_client._async.following import AsyncFollowing
 from pyoco_client._async.pausing import sleep
 from pyoco_client._async.transport import AsyncTransport
-from pyoco_client.calls import Include, Statuses
+from pyoco_client.calls import Include, RunFilters, RunListFilters
 from pyoco_client.errors import UnexpectedAnswerError
 from pyoco_client.models import RunChange, RunCounts, RunItem, RunPage, run_change
 
 _PAGE: Final = 200
-_TOLD: Final = frozenset({"ready", "snapshot", "gone", "reset"})
+_KINDS: Final = frozenset({"ready", "snapshot", "gone", "reset"})
 
 
 class AsyncRunChanges:
-    """Changes of runs, the oldest first; each iteration goes on where the one before ended.
+    """Changes of runs, the oldest first; each iteration continues after the previous one.
 
-    `cursor` is that place. Keep it, and another process can go on from there.
+    `cursor` is the position. Store it, and another process can continue from there.
     """
 
     def __init__(
@@ -34,28 +34,28 @@ class AsyncRunChanges:
         self.cursor = cursor
 
     async def __aiter__(self) -> AsyncGenerator[RunItem]:
-        """Yield each run that has changed, with its latest state, until there is no other."""
+        """Yield each changed run with its latest state, until there are no more changes."""
         while True:
             page = await self._page()
             for item in page.items:
                 yield item
-            # Only now: who stops in the middle is told the rest of the page again.
+            # Set after the whole page: a caller that stops within it gets its rest again.
             self.cursor = page.next_cursor or self.cursor
             if not page.items:
                 return
 
     async def follow(self, pause: float = 2.0) -> AsyncGenerator[RunItem]:
-        """Yield changes for ever, looking for new ones every `pause` seconds."""
+        """Yield changes without end; poll for new ones every `pause` seconds."""
         while True:
             async for item in self:
                 yield item
             await sleep(pause)
 
     async def _page(self) -> RunPage:
-        place = (
+        position = (
             ("updated_after", repr(self._since)) if self.cursor is None else ("cursor", self.cursor)
         )
-        return (await self._transport.ask(self._call.asking(place))).read_as(RunPage)
+        return (await self._transport.ask(self._call.asking(position))).read_as(RunPage)
 
 
 class AsyncRuns:
@@ -68,56 +68,29 @@ class AsyncRuns:
     async def list(
         self,
         *,
-        status: Statuses = None,
-        flow: str | None = None,
-        tag: str | None = None,
-        workflow_yaml_sha256: str | None = None,
-        submitted_after: float | None = None,
-        submitted_before: float | None = None,
         limit: int | None = None,
         include: Include = None,
+        **filters: Unpack[RunListFilters],
     ) -> list[RunItem]:
-        """Return the runs that changed last, 50 of them or `limit` (up to 200).
+        """Return the latest changed runs: 50 of them, or `limit` (up to 200).
 
-        `flow` with a `*` at its end is any flow whose name begins so.
+        Filters: `status`, `flow`, `tag`, `workflow_yaml_sha256`, `submitted_after` and
+        `submitted_before`. `flow` with a `*` at its end matches by prefix.
         """
-        call = calls.runs(
-            status=status,
-            flow=flow,
-            tag=tag,
-            workflow_yaml_sha256=workflow_yaml_sha256,
-            submitted_after=submitted_after,
-            submitted_before=submitted_before,
-            limit=limit,
-            include=include,
-        )
+        call = calls.runs(filters, limit=limit, include=include)
         return (await self._transport.ask(call)).read_as_list_of(RunItem)
 
     async def iter(
-        self,
-        *,
-        status: Statuses = None,
-        flow: str | None = None,
-        tag: str | None = None,
-        workflow_yaml_sha256: str | None = None,
-        submitted_after: float | None = None,
-        submitted_before: float | None = None,
-        include: Include = None,
+        self, *, include: Include = None, **filters: Unpack[RunListFilters]
     ) -> AsyncGenerator[RunItem]:
-        """Yield all runs, the one that was submitted last first, page by page as you go."""
+        """Yield all runs, the latest submission first; pages are fetched as needed.
+
+        It takes the filters of `list`.
+        """
         cursor: str | None = None
         while True:
             page = await self.page(
-                status=status,
-                flow=flow,
-                tag=tag,
-                workflow_yaml_sha256=workflow_yaml_sha256,
-                submitted_after=submitted_after,
-                submitted_before=submitted_before,
-                order="created",
-                cursor=cursor,
-                limit=_PAGE,
-                include=include,
+                order="created", cursor=cursor, limit=_PAGE, include=include, **filters
             )
             for item in page.items:
                 yield item
@@ -128,88 +101,57 @@ class AsyncRuns:
     async def page(
         self,
         *,
-        status: Statuses = None,
-        flow: str | None = None,
-        tag: str | None = None,
-        workflow_yaml_sha256: str | None = None,
-        submitted_after: float | None = None,
-        submitted_before: float | None = None,
         updated_after: float | None = None,
         order: str | None = None,
         cursor: str | None = None,
         limit: int | None = None,
         include: Include = None,
+        **filters: Unpack[RunListFilters],
     ) -> RunPage:
-        """Return one page: of the history with `order="created"`, of changes by `updated_after`.
+        """Return one page: of all runs with `order="created"`, of changes with `updated_after`.
 
-        `cursor` is the `next_cursor` of the page before, and goes with the same filters.
+        `cursor` is the `next_cursor` of the previous page; pass the same filters with it. It takes
+        the filters of `list`.
         """
+        if updated_after is None and order is None and cursor is None:
+            order = "created"
         call = calls.runs(
-            status=status,
-            flow=flow,
-            tag=tag,
-            workflow_yaml_sha256=workflow_yaml_sha256,
-            submitted_after=submitted_after,
-            submitted_before=submitted_before,
+            filters,
             updated_after=updated_after,
             order=order,
             cursor=cursor,
             limit=limit,
             include=include,
         )
-        if updated_after is None and order is None and cursor is None:
-            call = call.asking(("order", "created"))
         return (await self._transport.ask(call)).read_as(RunPage)
 
-    async def counts(
-        self,
-        *,
-        status: Statuses = None,
-        flow: str | None = None,
-        tag: str | None = None,
-        workflow_yaml_sha256: str | None = None,
-    ) -> RunCounts:
-        """Return how many runs there are, in all and by status."""
-        call = calls.counts(status, flow, tag, workflow_yaml_sha256)
-        return (await self._transport.ask(call)).read_as(RunCounts)
+    async def counts(self, **filters: Unpack[RunFilters]) -> RunCounts:
+        """Return the number of runs, in total and by status.
+
+        Filters: `status`, `flow`, `tag` and `workflow_yaml_sha256`.
+        """
+        return (await self._transport.ask(calls.counts(filters))).read_as(RunCounts)
 
     def changes(
-        self,
-        *,
-        since: float = 0.0,
-        cursor: str | None = None,
-        status: Statuses = None,
-        flow: str | None = None,
-        tag: str | None = None,
-        workflow_yaml_sha256: str | None = None,
+        self, *, since: float = 0.0, cursor: str | None = None, **filters: Unpack[RunFilters]
     ) -> AsyncRunChanges:
-        """Return what has changed since a time, or since an earlier `cursor`, to iterate over."""
-        call = calls.runs(
-            status=status,
-            flow=flow,
-            tag=tag,
-            workflow_yaml_sha256=workflow_yaml_sha256,
-            limit=_PAGE,
-        )
+        """Return an iterable of the changes since a time, or since an earlier `cursor`.
+
+        It takes the filters of `counts`.
+        """
+        call = calls.changes(filters, limit=_PAGE)
         return AsyncRunChanges(self._transport, call, float(since), cursor)
 
-    async def watch(
-        self,
-        *,
-        status: Statuses = None,
-        flow: str | None = None,
-        tag: str | None = None,
-        workflow_yaml_sha256: str | None = None,
-    ) -> AsyncGenerator[RunChange]:
-        """Yield changes of runs as they happen, for ever; the first event is `ready`.
+    async def watch(self, **filters: Unpack[RunFilters]) -> AsyncGenerator[RunChange]:
+        """Yield changes of runs as they happen, without end; the first event is `ready`.
 
-        A connection that breaks is made again. After `reset` changes may be missing.
+        A broken connection is opened again. After `reset` changes may be missing. It takes the
+        filters of `counts`.
         """
-        call = calls.watch_runs(status, flow, tag, workflow_yaml_sha256)
-        following = AsyncFollowing(self._transport, call, self._patience)
+        following = AsyncFollowing(self._transport, calls.watch_runs(filters), self._patience)
         async with aclosing(following.events()) as events:
             async for event in events:
-                if event.event in _TOLD:
+                if event.event in _KINDS:
                     yield self._read(event.event, event.data)
 
     def _read(self, kind: str, data: str) -> RunChange:

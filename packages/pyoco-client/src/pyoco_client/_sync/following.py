@@ -1,4 +1,4 @@
-"""A stream that outlives its connections."""
+"""An event stream that reconnects after a failure."""
 
 import random
 import time
@@ -20,21 +20,21 @@ _GOOD_STREAM_SEC: Final = 1.0
 
 @dataclass(slots=True)
 class Following:
-    """Opens a stream again where it broke off, for as long as the gateway can be waited for.
+    """Reads an event stream and resumes it after each failure that may pass.
 
-    `patience` is how many seconds may go by without a word of it. `end_at`, on the monotonic
-    clock, is when to stop. Where `tells_refusals` a refusal for too many streams is raised.
+    `patience` is the maximum time in seconds without an event. `end_at`, on the monotonic clock,
+    is when to stop. With `raises_refusals` a refusal for too many streams is raised.
     """
 
     transport: Transport
     call: Call
     patience: float
     end_at: float | None = None
-    tells_refusals: bool = False
+    raises_refusals: bool = False
     last_id: str | None = None
 
     def events(self) -> Generator[ServerEvent]:
-        """Yield events, heartbeats too, until the time is over or there is no more to tell."""
+        """Yield events, heartbeats included, until `end_at` or until the gateway has no more."""
         failures = 0
         heard_at = time.monotonic()
         while (left := self._left()) > 0:
@@ -54,17 +54,17 @@ class Following:
                             return
                     pause = min((stream.retry_ms or 0) / 1000, _LONGEST_HINT_SEC)
             except PyocoError as error:
-                if self.tells_refusals and isinstance(error, TooManyRequestsError):
+                if self.raises_refusals and isinstance(error, TooManyRequestsError):
                     raise
                 silent = time.monotonic() - heard_at
                 if not is_passing(error) or silent > self.patience:
                     raise
                 if isinstance(error, PyocoApiError):
                     pause = error.retry_after_sec or 0.0
-            # One that went well for a while is opened again at once; what breaks off as soon as it
-            # is opened is opened less and less often.
+            # A stream that worked for a while is reopened after a short pause. One that fails right
+            # after it was opened is reopened after longer and longer pauses.
             failures = failures + 1 if heard_at - opened_at < _GOOD_STREAM_SEC else 1
-            jitter = random.random()  # noqa: S311 - it spreads load, it keeps no secret
+            jitter = random.random()  # noqa: S311 - spreads load, is no secret
             pause = max(pause, self.transport.backoff.pause(failures, jitter))
             sleep(max(min(pause, self._left()), 0.0))
 

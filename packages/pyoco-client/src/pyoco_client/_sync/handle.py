@@ -1,4 +1,4 @@
-"""A run in the hands of whoever submitted it."""
+"""The handle of one run."""
 
 from collections.abc import Generator
 from contextlib import closing
@@ -29,10 +29,10 @@ from pyoco_client.models import (
 
 
 class RunHandle:
-    """One run: look at it, wait for it, cancel it.
+    """One run: read it, wait for it, cancel it.
 
-    `accepted` is the answer to the submission and `is_replay` whether an earlier submission
-    with the same key had made the run; None and False for a handle made from an id.
+    `accepted` is the answer to the submission. `is_replay` is True if an earlier submission with
+    the same key created the run. A handle made from an id has None and False.
     """
 
     def __init__(
@@ -56,11 +56,11 @@ class RunHandle:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the gateway had to say about the submission, such as that no worker has the tag."""
+        """The gateway's warnings about the submission, such as that no worker has the tag."""
         return self.accepted.warnings if self.accepted is not None else ()
 
     def get(self, include: Include = None) -> Run:
-        """Return the run as it is now; `include="records"` adds its task records."""
+        """Return the current snapshot of the run; `include="records"` adds its task records."""
         return (self._transport.ask(calls.run(self.id, include))).read_as(Run)
 
     def tasks(self) -> RunTasks:
@@ -68,9 +68,9 @@ class RunHandle:
         return (self._transport.ask(calls.tasks(self.id))).read_as(RunTasks)
 
     def wait(self, timeout: float | None = None, include: Include = None) -> Run:
-        """Return the run once it is over; raise WaitTimeoutError after `timeout` seconds.
+        """Return the run after it has ended; raise WaitTimeoutError after `timeout` seconds.
 
-        A gateway or broker that is away for a while is waited for like the run itself.
+        A gateway or broker that is down for a while does not end the wait.
         """
         watch = self._watch(include, timeout)
         with closing(watch.events()) as events:
@@ -82,10 +82,10 @@ class RunHandle:
         raise WaitTimeoutError(self.id, timeout or 0.0, last_status) from watch.trouble
 
     def watch(self, include: Include = None, timeout: float | None = None) -> Generator[Run]:
-        """Yield the run as it is now and after each change, until it is over.
+        """Yield the current snapshot and one after each change, until the run has ended.
 
-        A connection that breaks is made again. With `timeout` the watch ends after so many
-        seconds, whatever the run does.
+        A broken connection is opened again. With `timeout` the watch ends after that many seconds,
+        even if the run has not ended.
         """
         with closing(self._watch(include, timeout).events()) as events:
             for event in events:
@@ -95,15 +95,15 @@ class RunHandle:
     def events(
         self, include: Include = None, timeout: float | None = None
     ) -> Generator[WatchEvent]:
-        """Yield what `watch` goes by: snapshots, and a heartbeat every other second."""
+        """Yield the events behind `watch`: snapshots, and a heartbeat every two seconds."""
         with closing(self._watch(include, timeout).events()) as events:
             for event in events:
                 yield event
 
     def result(self, timeout: float | None = None) -> dict[str, Any]:
-        """Return what the last tasks returned, by their names, once the run is over.
+        """Return the results of the last tasks by task name, after the run has ended.
 
-        Raises RunFailed or RunCancelled where there is no result, each with the run as `run`.
+        Raises RunFailed or RunCancelled if there is no result; their `run` is the run.
         """
         run = self.wait(timeout)
         if run.status is RunStatus.FAILED:
@@ -120,11 +120,11 @@ class RunHandle:
         stream: str | None = None,
         attempt: int | str | None = None,
     ) -> Generator[LogLine]:
-        """Yield the lines that the run has printed so far; with `follow`, also those to come.
+        """Yield the lines of the run's output; with `follow`, also new ones until the run ends.
 
-        `attempt` is a number, `latest` (as without it) or `all`.
+        `attempt` is a number, `latest` (the default) or `all`.
         """
-        pages = self._followed_logs if follow else self._kept_logs
+        pages = self._followed_logs if follow else self._stored_logs
         with closing(pages(task, stream, attempt)) as lines:
             for line in lines:
                 yield line
@@ -132,15 +132,15 @@ class RunHandle:
     def cancel(
         self, *, wait: bool = False, timeout: float | None = None, reason: str | None = None
     ) -> Run:
-        """Return the run with the cancel recorded; with `wait`, once it is over.
+        """Return the run with its cancel recorded; with `wait`, after it has ended.
 
-        It can be repeated, and changes nothing about a run that is over.
+        A repeated cancel, or one of a run that has ended, changes nothing.
         """
         run = (self._transport.ask(calls.cancel(self.id, reason))).read_as(Run)
         return self.wait(timeout) if wait and not run.is_over else run
 
     def delete(self) -> None:
-        """Remove the run and what it printed; raise RunNotOverError if it goes on."""
+        """Delete the run and its output; raise RunNotOverError if it has not ended."""
         self._transport.ask(calls.delete_run(self.id))
 
     def _watch(self, include: Include, timeout: float | None) -> RunWatch:
@@ -152,7 +152,7 @@ class RunHandle:
             patience=self._patience,
         )
 
-    def _kept_logs(
+    def _stored_logs(
         self, task: str | None, stream: str | None, attempt: int | str | None
     ) -> Generator[LogLine]:
         cursor: str | None = None
@@ -161,7 +161,7 @@ class RunHandle:
             page = (self._transport.ask(call)).read_as(LogPage)
             for line in page.items:
                 yield line
-            # The run goes on and has printed nothing since: this is all there is.
+            # The same cursor again: the run has not ended and has no further output yet.
             if page.next_cursor is None or page.next_cursor == cursor:
                 return
             cursor = page.next_cursor

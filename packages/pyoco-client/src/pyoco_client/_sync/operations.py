@@ -1,4 +1,4 @@
-"""What operators look at and act on: workers, queues, dead letters."""
+"""Workers, queues and dead letters."""
 
 from collections.abc import Generator
 from typing import Final
@@ -22,7 +22,7 @@ _PAGE: Final = 200
 
 
 class Workers:
-    """Who works."""
+    """The workers."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -35,12 +35,12 @@ class Workers:
         include_hidden: bool | None = None,
         limit: int | None = None,
     ) -> list[Worker]:
-        """Return the workers that take runs; with `scope="all"` also those that are gone."""
+        """Return the workers that take runs; with `scope="all"` also stopped and lost ones."""
         call = calls.workers(scope, state, include_hidden, limit)
         return (self._transport.ask(call)).read_as_list_of(Worker)
 
     def get(self, worker_id: str) -> Worker:
-        """Return one worker, also one that is hidden or gone; raise WorkerNotFoundError."""
+        """Return one worker, also a hidden, stopped or lost one; raise WorkerNotFoundError."""
         found = self.list(scope="all", include_hidden=True, limit=_MOST_WORKERS)
         for worker in found:
             if worker.worker_id == worker_id:
@@ -50,7 +50,7 @@ class Workers:
         )
 
     def hide(self, worker_id: str) -> WorkerPatched:
-        """Take a worker out of lists; it works on."""
+        """Hide a worker from lists; it continues to take runs."""
         call = calls.worker_patch(worker_id, hidden=True)
         return (self._transport.ask(call)).read_as(WorkerPatched)
 
@@ -61,7 +61,7 @@ class Workers:
 
 
 class Queues:
-    """What waits for whom."""
+    """The queues."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -72,7 +72,7 @@ class Queues:
 
 
 class DeadLetters:
-    """Jobs that could not be done."""
+    """The dead letters: jobs that could not be run."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -105,7 +105,7 @@ class DeadLetters:
     def iter(
         self, *, reason: str | None = None, tag: str | None = None, run_id: str | None = None
     ) -> Generator[DeadLetterItem]:
-        """Yield all dead letters, the newest first, page by page as you go."""
+        """Yield all dead letters, the newest first; pages are fetched as needed."""
         cursor: str | None = None
         while True:
             page = self.page(reason=reason, tag=tag, run_id=run_id, limit=_PAGE, cursor=cursor)
@@ -116,11 +116,11 @@ class DeadLetters:
                 return
 
     def show(self, seq: int) -> DeadLetter:
-        """Return all of a dead letter."""
+        """Return one dead letter with all its fields."""
         return (self._transport.ask(calls.dead_letter(seq))).read_as(DeadLetter)
 
     def redrive(self, seq: int) -> Redriven:
-        """Run a dead letter again, as the new run that the answer names."""
+        """Run a dead letter again; return the id of the new run."""
         return (self._transport.ask(calls.redrive(seq))).read_as(Redriven)
 
     def redrive_all(
@@ -134,10 +134,10 @@ class DeadLetters:
         rate_per_sec: float | None = None,
         dry_run: bool = False,
     ) -> RedriveReport:
-        """Run those again that match; `every` where no filter is wanted.
+        """Run all matching dead letters again; without a filter pass `every`.
 
-        At most `limit` at a time, the oldest first; `remaining` in the report says whether to
-        ask again.
+        One call redrives at most `limit` letters, the oldest first. `remaining` in the report says
+        whether more letters match.
         """
         body = {
             "reason": reason,
@@ -151,5 +151,5 @@ class DeadLetters:
         return (self._transport.ask(calls.redrive_all(body))).read_as(RedriveReport)
 
     def discard(self, seq: int) -> None:
-        """Remove a dead letter; its run stays as it is."""
+        """Delete a dead letter; its run does not change."""
         self._transport.ask(calls.discard(seq))

@@ -1,4 +1,4 @@
-"""How this side of the client waits."""
+"""The `sleep` of this client."""
 
 from time import sleep
 

@@ -1,4 +1,4 @@
-"""One run as it changes, whatever happens to connections, gateways and brokers."""
+"""Follows the changes of one run through failures of connections, gateways and brokers."""
 
 import json
 import time
@@ -24,16 +24,17 @@ from pyoco_client.event_stream import ServerEvent
 from pyoco_client.models import Run, WatchEvent, watch_event
 from pyoco_client.retrying import is_passing
 
-# A stream ends by the whole second; the rest of a caller's time is spent looking.
-_TOO_SHORT_FOR_A_STREAM_SEC: Final = 2.0
-_FIRST_LOOK_SEC: Final = 0.02
-_LAST_LOOK_SEC: Final = 0.5
-_LOOK_GROWTH: Final = 1.5
+# The gateway ends streams at whole seconds. The watch polls for the rest of the caller's time.
+_MIN_STREAM_SEC: Final = 2.0
+_FIRST_POLL_SEC: Final = 0.02
+_LAST_POLL_SEC: Final = 0.5
+_POLL_GROWTH: Final = 1.5
+# How long the watch polls after a refusal for too many streams without `Retry-After`.
 _REFUSED_SEC: Final = 5.0
 
 
 class RunWatch:
-    """Follows a run by a stream, and by looking again and again where there is none to be had."""
+    """Follows a run by its event stream, or by polling while there is no stream."""
 
     def __init__(
         self,
@@ -49,90 +50,90 @@ class RunWatch:
         self._include = include
         self._patience = patience
         self._end_at = None if timeout is None else time.monotonic() + timeout
-        self._looks_until = 0.0
-        # The latest that was told, and the trouble since.
+        self._polls_until = 0.0
+        # The latest snapshot, and the failure since then, if any.
         self.last: Run | None = None
         self.trouble: PyocoError | None = None
 
     def events(self) -> Generator[WatchEvent]:
-        """Yield each change until the run is over or the time is; heartbeats in between."""
+        """Yield snapshots and heartbeats until the run has ended or the timeout is reached."""
         following = Following(
             self._transport,
             calls.watch(self._run_id, self._include),
             self._patience,
-            end_at=None if self._end_at is None else self._end_at - _TOO_SHORT_FOR_A_STREAM_SEC / 2,
-            tells_refusals=True,
+            end_at=None if self._end_at is None else self._end_at - _MIN_STREAM_SEC / 2,
+            raises_refusals=True,
         )
         while self.last is None or not self.last.is_over:
-            if not self._looks():
+            if not self._must_poll():
                 try:
                     with closing(following.events()) as events:
                         for event in events:
-                            if (told := self._told(event)) is not None:
-                                yield told
+                            if (change := self._change_in(event)) is not None:
+                                yield change
                             if self.last is not None and self.last.is_over:
                                 return
                 except TooManyRequestsError as error:
-                    # There are no streams for us now; the run can be looked at all the same.
+                    # The gateway refuses further streams, but single requests still work.
                     self.trouble = error
                     pause = error.retry_after_sec or _REFUSED_SEC
-                    self._looks_until = time.monotonic() + pause
+                    self._polls_until = time.monotonic() + pause
                     continue
-            with closing(self._looked_at()) as looked:
-                for told in looked:
-                    yield told
+            with closing(self._polled()) as polled:
+                for change in polled:
+                    yield change
             if self._left() <= 0:
                 return
 
     def _left(self) -> float:
         return float("inf") if self._end_at is None else self._end_at - time.monotonic()
 
-    def _looks(self) -> bool:
-        return self._left() < _TOO_SHORT_FOR_A_STREAM_SEC or time.monotonic() < self._looks_until
+    def _must_poll(self) -> bool:
+        return self._left() < _MIN_STREAM_SEC or time.monotonic() < self._polls_until
 
-    def _looked_at(self) -> Generator[WatchEvent]:
-        pause = _FIRST_LOOK_SEC
+    def _polled(self) -> Generator[WatchEvent]:
+        pause = _FIRST_POLL_SEC
         heard_at = time.monotonic()
         while True:
             call = calls.run(self._run_id, self._include)
-            asked = 0.0
+            retry_after = 0.0
             try:
                 answer = self._transport.send(
-                    call, timeout=min(self._transport.timeout, max(self._left(), _LAST_LOOK_SEC))
+                    call, timeout=min(self._transport.timeout, max(self._left(), _LAST_POLL_SEC))
                 )
             except PyocoError as error:
                 if not is_passing(error) or time.monotonic() - heard_at > self._patience:
                     raise
                 self.trouble = error
                 if isinstance(error, PyocoApiError):
-                    asked = error.retry_after_sec or 0.0
+                    retry_after = error.retry_after_sec or 0.0
             else:
                 heard_at, self.trouble = time.monotonic(), None
                 run = answer.read_as(Run)
-                if self._is_news(run):
+                if self._is_new(run):
                     self.last = run
                     yield WatchEvent(kind="snapshot", run=run)
                 if run.is_over:
                     return
             left = self._left()
-            if left <= 0 or not self._looks():
+            if left <= 0 or not self._must_poll():
                 return
-            sleep(min(max(pause, asked), left))
-            pause = min(pause * _LOOK_GROWTH, _LAST_LOOK_SEC)
+            sleep(min(max(pause, retry_after), left))
+            pause = min(pause * _POLL_GROWTH, _LAST_POLL_SEC)
 
-    def _told(self, event: ServerEvent) -> WatchEvent | None:
+    def _change_in(self, event: ServerEvent) -> WatchEvent | None:
         if event.event == "gone":
             detail = f"run {self._run_id} is gone"
             raise not_found_here("ERR-PYOCO-0005", detail, self._transport.lang)
         if event.event not in ("snapshot", "heartbeat"):
             return None
-        told = self._read(event)
+        change = self._read(event)
         self.trouble = None
-        if told.run is not None:
-            if not self._is_news(told.run):
+        if change.run is not None:
+            if not self._is_new(change.run):
                 return None
-            self.last = told.run
-        return told
+            self.last = change.run
+        return change
 
     def _read(self, event: ServerEvent) -> WatchEvent:
         try:
@@ -142,7 +143,7 @@ class RunWatch:
             what = f"an event {event.event} that cannot be read: {error}"
             raise UnexpectedAnswerError(self._transport.server, what) from error
 
-    def _is_news(self, run: Run) -> bool:
+    def _is_new(self, run: Run) -> bool:
         if self.last is None:
             return True
         last = (self.last.status, self.last.updated_at, self.last.attempt)

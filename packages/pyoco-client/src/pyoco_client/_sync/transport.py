@@ -1,4 +1,4 @@
-"""Sends requests, as often as they may be sent, and reads what comes back."""
+"""Sends requests, repeats them if that is safe, and reads the answers."""
 
 import random
 import socket
@@ -26,18 +26,18 @@ from pyoco_client.errors import (
 from pyoco_client.event_stream import EventDecoder, EventTooLargeError, ServerEvent
 from pyoco_client.retrying import Backoff, Repeat, pause_before_repeat
 
-# A gateway says something every 2 seconds, one of an earlier server every 5: three of these
-# may be lost before a stream counts as dead.
+# A gateway sends a heartbeat every 2 seconds, one of an earlier release every 5 seconds. A stream
+# without an event for three heartbeats counts as broken.
 STREAM_SILENCE_SEC: Final = 15.0
 
-# A proxy or certificates that the environment names and that cannot be used.
+# What httpx raises for an unusable proxy or certificate file in the environment.
 NO_CLIENT: Final = (httpx.InvalidURL, ImportError, OSError, ValueError)
 
 _UNSENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
 class Events:
-    """The events of one open stream, and what its end says."""
+    """The events of one open stream."""
 
     def __init__(self, response: httpx.Response, server: str) -> None:
         self._response = response
@@ -46,11 +46,11 @@ class Events:
 
     @property
     def retry_ms(self) -> int | None:
-        """When the gateway wants us back; None if it has not said."""
+        """The gateway's `retry` field: the delay before a reconnect; None if it sent none."""
         return self._decoder.retry_ms
 
     def events(self) -> Generator[ServerEvent]:
-        """Yield events until the gateway ends the stream; raise where it breaks off."""
+        """Yield events until the gateway ends the stream; raise PyocoError if it breaks."""
         try:
             for piece in self._response.iter_bytes():
                 for event in self._decoder.feed(piece):
@@ -74,7 +74,7 @@ class Transport:
         transport: httpx.BaseTransport | None,
         user_agent: str,
     ) -> None:
-        # As errors may show it.
+        # Without user name and password, for errors.
         self.server = shown_address(settings.server)
         self.lang = settings.lang
         self.timeout = timeout
@@ -92,23 +92,23 @@ class Transport:
                 timeout=timeout,
                 verify=verify,
                 transport=transport,
-                # Streams are held for long; the pool must not be what callers wait for.
+                # No limit: streams stay open, and other calls must not wait for a connection.
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
             )
         except NO_CLIENT as error:
             raise ConfigurationError(
-                f"no connection can be made in this environment: {error}", hint=ENVIRONMENT_HINT
+                f"the environment allows no connection: {error}", hint=ENVIRONMENT_HINT
             ) from error
 
     def close(self) -> None:
-        """Close the connections; harmless when repeated."""
+        """Close the connections; a second call does nothing."""
         self._http.close()
 
     def ask(self, call: Call, *, deadline: float | None = None) -> RawAnswer:
-        """Return the good answer to a request; raise a PyocoError for any other.
+        """Return the successful answer to a request; raise a PyocoError otherwise.
 
-        It is sent again where that is safe, with pauses, until `deadline` seconds are over; 0
-        sends it once.
+        The request is repeated if that is safe, with pauses, for up to `deadline` seconds; 0 sends
+        it once.
         """
         total = self.deadline if deadline is None else deadline
         end_at = time.monotonic() + max(total, call.min_timeout_sec)
@@ -125,7 +125,7 @@ class Transport:
                     call.repeat,
                     failures=failures,
                     left_sec=end_at - time.monotonic() if total else 0.0,
-                    jitter=random.random(),  # noqa: S311 - it spreads load, it keeps no secret
+                    jitter=random.random(),  # noqa: S311 - spreads load, is no secret
                     backoff=self.backoff,
                 )
                 if pause is None:
@@ -133,11 +133,11 @@ class Transport:
             sleep(pause)
 
     def send(self, call: Call, *, timeout: float | None = None) -> RawAnswer:
-        """Return the good answer to a request that is sent once."""
+        """Send a request once; return the successful answer or raise a PyocoError."""
         wanted = self.timeout if timeout is None else timeout
-        # A request that has begun gets a moment, though its time is nearly over.
-        patience = max(wanted, call.min_timeout_sec, 0.05)
-        end_at = time.monotonic() + patience
+        # At least 50 ms, also if the caller's time is nearly used up.
+        limit = max(wanted, call.min_timeout_sec, 0.05)
+        end_at = time.monotonic() + limit
         try:
             with self._http.stream(
                 call.method,
@@ -145,12 +145,12 @@ class Transport:
                 params=list(call.query) or None,
                 content=call.content,
                 headers=dict(call.headers),
-                timeout=patience,
+                timeout=limit,
             ) as response:
                 content = bytearray()
                 for piece in response.iter_bytes():
                     content += piece
-                    # The limit of httpx is on each piece; a body that drips has no end.
+                    # httpx limits the time for each piece, this limits the whole body.
                     if time.monotonic() > end_at:
                         raise httpx.ReadTimeout("the answer takes too long")
         except httpx.TransportError as error:
@@ -166,7 +166,7 @@ class Transport:
     def stream(
         self, call: Call, *, silence: float = STREAM_SILENCE_SEC
     ) -> Generator[Events | None]:
-        """The events of a stream that is open; None where the gateway has no more to tell."""
+        """Open a stream; yield its events, or None if the gateway has no more events."""
         limits = httpx.Timeout(self.timeout, read=max(silence, 0.05))
         headers = {**call.headers, "Accept": EVENT_STREAM_TYPE, "Cache-Control": "no-store"}
         try:
@@ -218,7 +218,7 @@ def unreachable(
     request_id: str | None = None,
     lang: str | None = None,
 ) -> GatewayUnreachableError:
-    """Return what a failure of the network means."""
+    """Return the error of this client for a network failure."""
     causes: list[BaseException] = []
     cause: BaseException | None = error
     while cause is not None and cause not in causes:
@@ -237,6 +237,6 @@ def unreachable(
 
 def _is_lasting(cause: BaseException) -> bool:
     if isinstance(cause, socket.gaierror):
-        # A server of names that does not answer may do so later.
+        # EAI_AGAIN is a name server that did not answer; it may answer later.
         return cause.errno != socket.EAI_AGAIN
     return isinstance(cause, ssl.SSLCertVerificationError)

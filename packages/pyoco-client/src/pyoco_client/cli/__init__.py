@@ -8,7 +8,7 @@ __all__ = ["main"]
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code."""
     try:
-        # Late: whoever presses Ctrl-C while it is loaded is answered like everybody.
+        # Imported here so that Ctrl-C during the import also ends with exit code 130.
         from pyoco_client.cli.command import main as run
 
         return run(arguments)

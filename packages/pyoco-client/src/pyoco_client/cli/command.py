@@ -1,4 +1,4 @@
-"""The command itself: its global options, and how each way of ending becomes an exit code."""
+"""The command `pyoco-client`: its global options and its exit codes."""
 
 import contextlib
 import io
@@ -9,14 +9,14 @@ from typing import Final
 
 import click
 
-from pyoco_client.cli.arguments import POSITIVE_SECONDS, refuse_what_is_no_text
+from pyoco_client.cli.arguments import POSITIVE_SECONDS, reject_invalid_utf8
+from pyoco_client.cli.command_table import COMMANDS
 from pyoco_client.cli.connection import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Connection
 from pyoco_client.cli.display.output import print_note, print_problem
 from pyoco_client.cli.examples import examples
 from pyoco_client.cli.language import Language, language_of_locale
 from pyoco_client.cli.lazy_group import LazyGroup
-from pyoco_client.cli.mistakes import PROGRAM, context_of, explain
-from pyoco_client.cli.verbs import VERBS
+from pyoco_client.cli.usage_errors import PROGRAM, context_of, explain
 from pyoco_client.errors import PyocoError
 
 _LANGUAGES: Final = ["en", "ja"]
@@ -24,7 +24,7 @@ _LANGUAGES: Final = ["en", "ja"]
 
 @click.group(
     cls=LazyGroup,
-    verbs=VERBS,
+    entries=COMMANDS,
     no_args_is_help=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=examples(
@@ -54,13 +54,13 @@ _LANGUAGES: Final = ["en", "ja"]
 @click.option(
     "--lang",
     type=click.Choice(_LANGUAGES),
-    help="Language of the server's messages (PYOCO_LANG).  [default: as the locale says]",
+    help="Language of the server's messages (PYOCO_LANG).  [default: that of the locale]",
 )
 @click.option(
     "--timeout",
     type=POSITIVE_SECONDS,
     metavar="SEC",
-    help="How long to wait for one answer of the gateway.  [default: 10]",
+    help="Maximum time for one answer of the gateway.  [default: 10]",
 )
 @click.version_option(package_name=PROGRAM, prog_name=PROGRAM)
 @click.pass_context
@@ -74,10 +74,10 @@ def client(
     lang: Language | None,
     timeout: float | None,
 ) -> None:
-    """Submit Pyoco flows to a Pyoco Server and see what becomes of them.
+    """Submit Pyoco flows to a Pyoco Server and follow their runs.
 
-    Data goes to stdout: tables on a terminal, JSON where it is piped. Everything else goes to
-    stderr. The exit code is 0 for success, 1 for any failure, 130 after Ctrl-C.
+    Data goes to stdout: tables on a terminal, JSON in a pipe. Everything else goes to stderr. The
+    exit code is 0 for success, 1 for any failure, 130 after Ctrl-C.
     """
     context.obj = Connection(
         server=server_url,
@@ -93,16 +93,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if sys.stdin is None:
-        # It was closed before we began: nothing is there to read, and nobody to ask.
+        # Python sets stdin to None if it was closed at the start; commands get an empty one.
         sys.stdin = io.TextIOWrapper(io.BytesIO())
     try:
-        refuse_what_is_no_text(words)
+        reject_invalid_utf8(words)
         code = client.main(args=words.copy(), prog_name=PROGRAM, standalone_mode=False)
         if sys.stdout is not None:
             sys.stdout.flush()
     except click.UsageError as error:
         if error.ctx is None:
-            # The parser of options does not say where it was.
+            # click's option parser raises errors without a context.
             error.ctx = context_of(client, words)
         explain(error, words, _language(words))
         return EXIT_FAILED
@@ -115,25 +115,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        _forget_stdout()
+        _discard_stdout()
         return EXIT_FAILED
     except OSError as error:
-        _forget_stdout()
+        _discard_stdout()
         print_note(f"{PROGRAM}: {error}")
         return EXIT_FAILED
     return code if isinstance(code, int) else EXIT_OK
 
 
-def _forget_stdout() -> None:
-    # Whoever read our output has gone, or the disk is full; without this Python tries once more
-    # at exit, complains, and changes the exit code.
-    # Where stdout is no file there is nothing to forget.
+def _discard_stdout() -> None:
+    # Stdout cannot be written: its reader has exited, or the disk is full. Without this redirect
+    # Python flushes stdout again at exit, prints an error and changes the exit code.
+    # A stdout without a file descriptor needs no redirect.
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _language(words: Sequence[str]) -> Language:
-    # A command line that is wrong has no context to ask.
+    # Read from the arguments: a command line that does not parse has no click context.
     for place, word in enumerate(words):
         value = word.partition("=")[2] or (words[place + 1] if place + 1 < len(words) else "")
         if word.partition("=")[0] == "--lang" and value in _LANGUAGES:

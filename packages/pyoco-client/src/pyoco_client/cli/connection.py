@@ -1,4 +1,4 @@
-"""What every command shares: how to reach the gateway, and the exit codes."""
+"""The connection settings of a command, and the exit codes."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -22,7 +22,7 @@ _EXAMPLE: Final = "pyoco-client --server http://127.0.0.1:8000 health"
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """How to reach the gateway, as the global options say; None is what they leave open."""
+    """The global options of the command line; None is an option that was not given."""
 
     server: str | None
     api_key: str | None = field(repr=False)
@@ -32,7 +32,7 @@ class Connection:
     timeout: float | None
 
     def settings(self) -> "Settings":
-        """Return what options, environment and contexts come to; refuse what is wrong."""
+        """Return the settings from options, environment and contexts, or raise BadArgumentError."""
         from pyoco_client.configuration import settings_of
 
         try:
@@ -48,12 +48,12 @@ class Connection:
             raise BadArgumentError(f"{error}{hint}", _EXAMPLE) from error
 
     def open(self) -> "Client":
-        """Return a client; refuse an address or a key that is none."""
+        """Return a client; raise BadArgumentError for an invalid address or key."""
         from pyoco_client import Client
 
         settings = self.settings()
         limits: dict[str, Any] = {} if self.timeout is None else {"timeout": self.timeout}
-        # Whoever sits before a terminal wants to know at once that nobody answers.
+        # Requests are not repeated: a user at a terminal wants to see a failure at once.
         limits["deadline"] = 0.0
         return Client(
             settings.server,

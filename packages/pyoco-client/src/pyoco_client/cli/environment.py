@@ -1,4 +1,4 @@
-"""What the command line takes from its environment about the terminal it writes to."""
+"""The environment variables that describe the terminal."""
 
 import os
 from dataclasses import dataclass
@@ -6,21 +6,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TerminalEnvironment:
-    """What the environment says of the terminal."""
+    """The properties of a terminal that the environment gives."""
 
     term: str
     no_color: bool
-    # Whether lines that are too long for a narrowed window move on to the next row.
+    # Whether the terminal wraps existing lines again when its window gets narrower.
     reflows: bool
 
     @property
     def is_dumb(self) -> bool:
-        """Whether the terminal cannot move its cursor, as far as anybody has said."""
+        """Whether TERM is missing or names a terminal that cannot move its cursor."""
         return self.term in ("", "dumb", "unknown")
 
 
 def terminal_environment() -> TerminalEnvironment:
-    """Return what this process's environment says of its terminal."""
+    """Return the terminal properties from the environment of this process."""
     term = os.environ.get("TERM", "")
     keeps_rows = (
         "XTERM_VERSION" in os.environ

@@ -1,17 +1,17 @@
-"""The examples in the help of each command: one home for what is shown, hinted at and tested."""
+"""The examples in the help of each command, which errors quote and tests execute."""
 
 from typing import Final
 
 import click
 
-# Stands in examples where a reader puts an id of their own.
+# The run id in examples; readers replace it by their own.
 RUN_ID: Final = "7d0c1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4"
 
 
 def examples(*lines: str) -> str:
-    """Return the end of a command's help that shows these command lines; the first is the hint.
+    """Return the epilog of a command's help with these command lines.
 
-    The hint is what a reader sees who has got the arguments wrong.
+    Usage errors of the command show the first one.
     """
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
 
@@ -23,9 +23,9 @@ def examples_of(command: click.Command) -> list[str]:
 
 
 def hint_for(context: click.Context | None, name: str | None = None) -> str:
-    """Return a command line that works, for whoever has got this command wrong.
+    """Return a correct command line for the command of `context`, to show with a usage error.
 
-    With `name`, one of the command of that name in the group at hand.
+    With `name`, for the command of that name in the group of `context`.
     """
     if context is not None and name is not None and isinstance(context.command, click.Group):
         command = context.command.get_command(context, name)

@@ -1,4 +1,4 @@
-"""What is wrong with a text that should be JSON: where it is, and how to mend it."""
+"""Explains JSON syntax errors: their place, and how to fix them."""
 
 import json
 import re
@@ -10,7 +10,7 @@ _PYTHON_WORDS: Final = {"True": "true", "False": "false", "None": "null"}
 
 
 def explained(text: str, error: json.JSONDecodeError) -> str:
-    """Return where the fault is, the text around it with a mark, and how to mend it."""
+    """Return the place of the error, the text around it with a mark, and how to fix it."""
     start = max(error.pos - _SHOWN, text.rfind("\n", 0, error.pos) + 1)
     end = text.find("\n", error.pos)
     line = text[start : len(text) if end < 0 else end][: 2 * _SHOWN]
@@ -20,11 +20,11 @@ def explained(text: str, error: json.JSONDecodeError) -> str:
 
 
 def advice(text: str, error: json.JSONDecodeError) -> str:
-    """Return how to mend what is most likely meant."""
+    """Return how to fix the most likely mistake."""
     rest = text[error.pos :]
     before = text[: error.pos].rstrip()
     if not text.strip():
-        return "nothing is there; an empty object is {}"
+        return "the text is empty; an empty object is {}"
     if not rest.strip():
         return "the text ends too early; close each { and [ and each quote"
     if rest[0] in "}]" and before.endswith(","):

@@ -1,4 +1,4 @@
-"""Which language the words of the server come in."""
+"""The language of messages."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""A group of commands that loads a command when it is called, and knows what a typo meant."""
+"""Command groups that import a command when it is called and suggest one for a typo."""
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 import click
 
 
-class Verb(NamedTuple):
-    """Where a command is found (`module:attribute`), and what the list of commands says of it."""
+class CommandEntry(NamedTuple):
+    """The place of a command (`module:attribute`), and its line in the list of commands."""
 
     target: str
     summary: str
 
 
 class NoSuchCommandError(click.UsageError):
-    """There is no command of this name; `meant` is the one that looks most like it, if any."""
+    """There is no command of this name; `meant` is the most similar one, if any."""
 
     def __init__(self, name: str, known: Sequence[str], context: click.Context) -> None:
         super().__init__(f"No such command {name!r}.", context)
@@ -25,14 +25,14 @@ class NoSuchCommandError(click.UsageError):
         self.meant = next(iter(get_close_matches(name, known, n=1, cutoff=0.6)), None)
 
     def format_message(self) -> str:
-        """Return what is wrong, with the command that was meant, or with all there are."""
+        """Return the error with the command that was probably meant, or with all commands."""
         if self.meant is not None:
             return f"{self.message} Did you mean {self.meant}?"
         return f"{self.message} There are: {', '.join(self.known)}."
 
 
 class HelpfulGroup(click.Group):
-    """A group whose answer to an unknown command names the one that was meant."""
+    """A group that answers an unknown command with the most similar one."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -46,31 +46,31 @@ class HelpfulGroup(click.Group):
 
 
 class LazyGroup(HelpfulGroup):
-    """A group of commands that are imported one by one, each when it is called.
+    """A group that imports each command when it is called.
 
-    `--help` prints the summaries of the table and imports none of them.
+    `--help` prints the summaries of `entries` and imports no command.
     """
 
-    def __init__(self, *args: Any, verbs: Mapping[str, Verb], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, entries: Mapping[str, CommandEntry], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.verbs = verbs
+        self.entries = entries
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands, in the order of the table."""
-        return list(self.verbs)
+        return list(self.entries)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command of this name, or None."""
-        verb = self.verbs.get(cmd_name)
-        if verb is None:
+        entry = self.entries.get(cmd_name)
+        if entry is None:
             return None
-        module, _, attribute = verb.target.partition(":")
+        module, _, attribute = entry.target.partition(":")
         command = getattr(import_module(module), attribute)
         if not isinstance(command, click.Command):
-            raise TypeError(f"{verb.target} is no command")
+            raise TypeError(f"{entry.target} is not a command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the table of commands."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, verb.summary) for name, verb in self.verbs.items()])
+            formatter.write_dl([(name, entry.summary) for name, entry in self.entries.items()])

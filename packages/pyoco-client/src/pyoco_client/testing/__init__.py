@@ -1,8 +1,8 @@
-"""For tests of code that uses the client: a scripted fake, and a real server on this machine.
+"""Tools to test code that uses the client: a scripted fake, and a real server on this machine.
 
-`FakeServer` answers in this process and starts nothing. `LocalServer` starts a broker, a gateway
-and a worker, where their wheels are installed. For pytest, name the fixtures in `conftest.py`:
-`pytest_plugins = ["pyoco_client.testing.pytest_plugin"]`.
+`FakeServer` answers in the same process and starts nothing. `LocalServer` starts a broker, a
+gateway and a worker, if their packages are installed. For pytest, load the fixtures in
+`conftest.py`: `pytest_plugins = ["pyoco_client.testing.pytest_plugin"]`.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""A gateway that is made up: it answers in this process, by a script."""
+"""A fake gateway that answers in the same process, as scripted."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from pyoco_protocol.problems import CATALOGUE
 FAKE_URL: Final = "http://pyoco.test"
 
 Result = Mapping[str, Any]
-# What a flow returns, or a function of its params that returns it.
+# The result of a flow, or a function that returns it for the params.
 Script = Result | Callable[[Mapping[str, Any]], Result]
 
 _WORKER_ID: Final = "fake-worker"
@@ -26,7 +26,7 @@ _TERMINAL: Final = frozenset({"COMPLETED", "FAILED", "CANCELLED"})
 
 @dataclass(frozen=True, slots=True)
 class FakeRequest:
-    """A request that the fake has met."""
+    """A request that the fake received."""
 
     method: str
     path: str
@@ -36,7 +36,7 @@ class FakeRequest:
 
     @property
     def json(self) -> Any:
-        """The body, as the JSON that it is."""
+        """The body, parsed as JSON."""
         return json.loads(self.content)
 
 
@@ -58,7 +58,7 @@ class _Flow:
 @dataclass(slots=True)
 class _Run:
     snapshot: dict[str, Any]
-    # What it becomes, one step at each look.
+    # The next changes of the snapshot; each request for the run applies one.
     ahead: list[dict[str, Any]]
     logs: Sequence[str]
     submission: Mapping[str, Any]
@@ -66,12 +66,12 @@ class _Run:
 
 
 class FakeServer:
-    """Runs that go as scripted: `fake.on("hello", result={"greet": "Hello"})`.
+    """A fake gateway with scripted runs: `fake.on("hello", result={"greet": "Hello"})`.
 
-    Each look at a run moves it on by one step: PENDING, RUNNING, its end. A flow that is not
-    scripted fails as one that no worker has. `client()` and `async_client()` speak to the fake;
-    so does every client that is given its `transport`. `requests` holds what was asked,
-    `submitted` what was submitted.
+    Each request for a run advances it by one step: PENDING, RUNNING, its end. A flow without a
+    script fails like a flow that no worker has. `client()` and `async_client()` return clients of
+    the fake; any client with its `transport` is one too. `requests` holds all requests,
+    `submitted` all submissions.
     """
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class FakeServer:
         self._runs: dict[str, _Run] = {}
         self._keys: dict[str, str] = {}
         self._answers: dict[str, list[_Answer]] = {}
-        # Whether each of the next requests, which get no answer, arrives.
+        # One entry for each of the next requests, which get no answer: whether it arrives.
         self._silences: list[bool] = []
 
     def client(self, **options: Any) -> Client:
@@ -101,10 +101,10 @@ class FakeServer:
         error: str | None = None,
         logs: Sequence[str] = (),
     ) -> None:
-        """Let runs of a flow complete with `result`, or fail with `error`.
+        """Script a flow: its runs complete with `result`, or fail with `error`.
 
-        `result` may be a function of the params. With neither, a run goes on until it is
-        cancelled. `logs` are the lines that it prints.
+        `result` may be a function of the params. With neither, a run continues until it is
+        cancelled. `logs` are the lines of its output.
         """
         self._flows[flow] = _Flow(result, error, tuple(logs))
 
@@ -117,44 +117,44 @@ class FakeServer:
         headers: Mapping[str, str] | None = None,
         text: str | None = None,
     ) -> None:
-        """Answer the next request of a route (`"GET /workers"`) so; several wait in line."""
+        """Set the answer to the next request of a route (`"GET /workers"`); calls queue up."""
         queue = self._answers.setdefault(route, [])
         queue.append(_Answer(status, body, headers or {}, text))
 
     def problem(self, route: str, status: int, err_id: str, **more: Any) -> None:
-        """Answer the next request of a route with an error of the catalogue."""
+        """Set the answer to the next request of a route to an error of the catalogue."""
         self.answer(route, _problem(err_id, **more), status=status)
 
     def fall_silent(self, times: int = 1, *, arrives: bool = True) -> None:
-        """Give no answer to the next requests; with `arrives=False` nobody listens at all."""
+        """Do not answer the next requests; with `arrives=False` refuse their connections."""
         self._silences += [arrives] * times
 
     def respond(self, request: httpx.Request, content: bytes) -> httpx.Response:
-        """Return the answer to a request; raise what httpx raises where there is none."""
+        """Return the answer to a request; raise an httpx error for a request without one."""
         if self._silences:
             if not self._silences.pop(0):
                 raise httpx.ConnectError("connection refused", request=request)
-            self._note(request, content)
+            self._recorded(request, content)
             raise httpx.ReadError("connection reset", request=request)
-        noted = self._note(request, content)
-        answer = self._next_answer(noted)
-        headers = {"X-Request-ID": noted.headers.get("x-request-id", "fake"), **answer.headers}
+        received = self._recorded(request, content)
+        answer = self._next_answer(received)
+        headers = {"X-Request-ID": received.headers.get("x-request-id", "fake"), **answer.headers}
         if answer.text is not None:
             return httpx.Response(answer.status, headers=headers, text=answer.text)
         if answer.status == httpx.codes.NO_CONTENT:
             return httpx.Response(answer.status, headers=headers)
         return httpx.Response(answer.status, headers=headers, json=answer.body)
 
-    def _note(self, request: httpx.Request, content: bytes) -> FakeRequest:
-        noted = FakeRequest(
+    def _recorded(self, request: httpx.Request, content: bytes) -> FakeRequest:
+        received = FakeRequest(
             request.method,
             request.url.path,
             dict(request.url.params),
             {name.lower(): value for name, value in request.headers.items()},
             content,
         )
-        self.requests.append(noted)
-        return noted
+        self.requests.append(received)
+        return received
 
     def _next_answer(self, request: FakeRequest) -> _Answer:
         if scripted := self._answers.get(f"{request.method} {request.path}"):
@@ -234,8 +234,8 @@ class FakeServer:
                 return _Answer(body=run.snapshot)
             case ["GET", "tasks"]:
                 names = ("run_id", "flow_name", "status", "tasks")
-                told = {name: run.snapshot[name] for name in names}
-                return _Answer(body={**told, "task_records": {}, "task_records_truncated": False})
+                fields = {name: run.snapshot[name] for name in names}
+                return _Answer(body={**fields, "task_records": {}, "task_records_truncated": False})
             case ["GET", "watch"]:
                 return self._watch(run)
             case ["GET", "logs"]:
@@ -269,14 +269,14 @@ class FakeServer:
         ]
         page = {"run_id": run.snapshot["run_id"], "items": lines}
         if "follow" in self.requests[-1].query:
-            told = f"event: log\nid: 1\ndata: {json.dumps(page)}\n\nevent: end\ndata: {{}}\n\n"
-            return _Answer(text=told, headers={"Content-Type": "text/event-stream"})
+            events = f"event: log\nid: 1\ndata: {json.dumps(page)}\n\nevent: end\ndata: {{}}\n\n"
+            return _Answer(text=events, headers={"Content-Type": "text/event-stream"})
         return _Answer(body={**page, "next_cursor": None})
 
     def _cancel(self, run: _Run) -> _Answer:
         if run.snapshot["status"] not in _TERMINAL:
-            asked = {"status": "CANCELLING", "cancel_requested_at": time.time()}
-            run.ahead = [asked, {"status": "CANCELLED"}]
+            cancelling = {"status": "CANCELLING", "cancel_requested_at": time.time()}
+            run.ahead = [cancelling, {"status": "CANCELLED"}]
             self._step(run)
         return _Answer(body=run.snapshot)
 
@@ -362,7 +362,7 @@ def _problem(err_id: str, **more: Any) -> dict[str, Any]:
 
 
 class FakeTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
-    """What a client of the fake is given in the place of a network."""
+    """The httpx transport of a client of the fake."""
 
     def __init__(self, server: FakeServer) -> None:
         self._server = server

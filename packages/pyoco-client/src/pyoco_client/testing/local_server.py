@@ -1,4 +1,4 @@
-"""A whole Pyoco Server on this machine, for as long as a test takes."""
+"""A complete Pyoco Server on this machine for the duration of a test."""
 
 import shutil
 import socket
@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from pyoco_client import AsyncClient, Client, environment
@@ -31,12 +30,11 @@ class LocalServerError(PyocoError):
 
 
 class LocalServer:
-    """A broker, a gateway and a worker, each a process; gone when the context is left.
+    """A broker, a gateway and a worker, each in a process; leaving the context stops them.
 
-    `flows` is what `pyoco-worker --flow-resolver` takes: `module:function` or
-    `path/to/file.py:function`. `env` are settings for gateway and worker; what the caller has
-    of them in its own environment is not passed on. Data goes to `directory`, or to a temporary
-    one.
+    `flows` is the value of `pyoco-worker --flow-resolver`: `module:function` or
+    `path/to/file.py:function`. `env` holds settings of gateway and worker; those in the caller's
+    environment are not passed on. Data goes to `directory`, or to a temporary directory.
     """
 
     def __init__(
@@ -74,24 +72,19 @@ class LocalServer:
             raise
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._exits.close()
 
     def client(self) -> Client:
-        """Return a client of this server, for you to close."""
+        """Return a client of this server; the caller closes it."""
         return Client(self.url)
 
     def async_client(self) -> AsyncClient:
-        """Return an async client of this server, for you to close."""
+        """Return an async client of this server; the caller closes it."""
         return AsyncClient(self.url)
 
     def logs(self) -> str:
-        """Return what the processes have written so far."""
+        """Return the log output of all processes so far."""
         return "".join(
             path.read_text(encoding="utf-8", errors="replace")
             for path in sorted(self.directory.glob("*.log"))
@@ -113,7 +106,7 @@ class LocalServer:
             *("--nats-port", str(nats_port), "--data-dir", str(self.directory / "server")),
         )
         with Client(self.url, deadline=0, timeout=5.0) as client:
-            # That a run is not there takes a look into the broker.
+            # Looks up a run that does not exist, because only that request needs the broker.
             self._await(lambda: _answers(client), gateway, end_at)
             worker = self._run(
                 "worker",
@@ -125,12 +118,12 @@ class LocalServer:
             self._await(lambda: _has_a_worker(client), worker, end_at)
 
     def _run(self, name: str, *module_and_arguments: str) -> "_Process":
-        theirs = {
+        inherited = {
             key: value
             for key, value in environment.variables().items()
             if not key.startswith("PYOCO_")
         }
-        env = {**theirs, "PYOCO_LOAD_DOTENV": "0", **self._env}
+        env = {**inherited, "PYOCO_LOAD_DOTENV": "0", **self._env}
         process = _Process(
             name,
             [sys.executable, "-m", *module_and_arguments],
@@ -152,7 +145,7 @@ class LocalServer:
 
 
 class _Process:
-    """A process whose output goes to a file."""
+    """A process with its output in a file."""
 
     def __init__(self, name: str, command: Sequence[str], log: Path, env: dict[str, str]) -> None:
         self.name = name
@@ -163,16 +156,16 @@ class _Process:
             )
 
     def check(self) -> None:
-        """Raise LocalServerError if it has ended."""
+        """Raise LocalServerError if the process has ended."""
         if (code := self._popen.poll()) is not None:
             raise LocalServerError(f"the {self.name} ended with {code}\n{self.tail()}")
 
     def tail(self) -> str:
-        """Return the end of what it has written."""
+        """Return the end of the output."""
         return self._log.read_text(encoding="utf-8", errors="replace")[-_TAIL_CHARS:]
 
     def stop(self) -> None:
-        """End it: politely first, then by force."""
+        """Terminate the process; kill it if it does not end in time."""
         self._popen.terminate()
         try:
             self._popen.wait(_STOP_SEC)

@@ -1,7 +1,7 @@
 """Fixtures for pytest: `pyoco_fake`, `pyoco_server`, `pyoco_client`.
 
-Nothing is started before a test asks for it. Override `pyoco_flows` to say which flows the
-worker has.
+A server starts when a test first uses it. Override `pyoco_flows` to choose the flows of the
+worker.
 """
 
 from collections.abc import Iterator
@@ -15,13 +15,13 @@ from pyoco_client.testing.local_server import LocalServer
 
 @pytest.fixture
 def pyoco_fake() -> FakeServer:
-    """Give a fake that no run was submitted to yet."""
+    """Return a fake without runs."""
     return FakeServer()
 
 
 @pytest.fixture(scope="session")
 def pyoco_flows() -> str | None:
-    """Give the flows of the worker, as `module:function` or `path/to/file.py:function`."""
+    """Return the flows of the worker, as `module:function` or `path/to/file.py:function`."""
     return None
 
 
@@ -29,13 +29,13 @@ def pyoco_flows() -> str | None:
 def pyoco_server(
     pyoco_flows: str | None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[LocalServer]:
-    """Give a real server; one for all tests, because it takes some seconds to start."""
+    """Yield a real server; all tests share it because it takes some seconds to start."""
     with LocalServer(pyoco_flows, directory=tmp_path_factory.mktemp("pyoco")) as server:
         yield server
 
 
 @pytest.fixture
 def pyoco_client(pyoco_server: LocalServer) -> Iterator[Client]:
-    """Give a client of the real server."""
+    """Yield a client of the real server."""
     with pyoco_server.client() as client:
         yield client

@@ -1,13 +1,12 @@
 import io
 import json
 import sys
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
-ONE = "7d0c1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4"
-TWO = "0b8e6c1d-9f0a-4c57-8d53-3f1f6f0f2a11"
+from pyoco_testkit.recorded_answers import OTHER_RUN_ID, RUN_ID
+from pyoco_testkit.recorded_gateway import Call, RecordedGateway
 
 
 def run(run_id: str, status: str = "CANCELLING") -> dict[str, Any]:
@@ -22,56 +21,37 @@ def run(run_id: str, status: str = "CANCELLING") -> dict[str, Any]:
     }
 
 
-class Sent(Protocol):
-    @property
-    def method(self) -> str: ...
-    @property
-    def target(self) -> str: ...
-    @property
-    def body(self) -> bytes: ...
-
-
-class Gateway(Protocol):
-    """The fixture of conftest, as these tests use it."""
-
-    @property
-    def requests(self) -> list[Sent]: ...
-
-    def answer(self, route: str, status: int = 200, body: Any = None) -> None: ...
-
-
-Call = Callable[..., Any]
-
-
-def cancelled(gateway: Gateway) -> list[str]:
+def cancelled(gateway: RecordedGateway) -> list[str]:
     return [each.target.split("/")[2] for each in gateway.requests if each.method == "POST"]
 
 
 @pytest.fixture
-def two_runs(gateway: Gateway) -> None:
-    """Have two runs match, on two pages."""
-    pages = [([run(ONE, "PENDING")], "next"), ([run(TWO, "RUNNING")], None)]
+def two_runs(gateway: RecordedGateway) -> None:
+    """Answer a list with two runs on two pages."""
+    pages = [([run(RUN_ID, "PENDING")], "next"), ([run(OTHER_RUN_ID, "RUNNING")], None)]
     for items, cursor in pages:
         gateway.answer("GET /runs", 200, {"items": items, "next_cursor": cursor})
-    for run_id in (ONE, TWO):
+    for run_id in (RUN_ID, OTHER_RUN_ID):
         gateway.answer(f"POST /runs/{run_id}/cancel", 200, run(run_id))
 
 
 @pytest.mark.usefixtures("two_runs")
-def test_runs_that_outlast_the_wait_are_not_called_cancelled(gateway: Gateway, call: Call) -> None:
-    for run_id in (ONE, TWO):
+def test_runs_that_have_not_ended_at_the_timeout_are_not_counted_as_cancelled(
+    gateway: RecordedGateway, call: Call
+) -> None:
+    for run_id in (RUN_ID, OTHER_RUN_ID):
         gateway.answer(f"GET /runs/{run_id}", 200, run(run_id, "CANCELLING"))
     done = call("cancel", "--flow", "hel*", "--yes", "--wait", "--timeout-sec", "0.2")
     assert done.code == 1
-    assert done.err.endswith("0 runs cancelled\n2 runs not over yet\n")
+    assert done.err.endswith("0 runs cancelled\n2 runs not ended yet\n")
 
 
 @pytest.mark.usefixtures("two_runs")
-def test_all_that_match_are_cancelled_on_every_page(gateway: Gateway, call: Call) -> None:
+def test_matching_runs_of_all_pages_are_cancelled(gateway: RecordedGateway, call: Call) -> None:
     done = call("cancel", "--flow", "hel*", "--tag", "cpu", "--yes")
     assert (done.code, done.err) == (0, "2 runs cancelled\n")
-    assert [each["run_id"] for each in done.json()] == [ONE, TWO]
-    assert cancelled(gateway) == [ONE, TWO]
+    assert [each["run_id"] for each in done.json()] == [RUN_ID, OTHER_RUN_ID]
+    assert cancelled(gateway) == [RUN_ID, OTHER_RUN_ID]
     asked = gateway.requests[0].target
     for part in ("flow=hel", "tag=cpu", "status=PENDING", "status=RUNNING", "status=CANCELLING"):
         assert part in asked
@@ -80,16 +60,16 @@ def test_all_that_match_are_cancelled_on_every_page(gateway: Gateway, call: Call
 @pytest.mark.usefixtures("two_runs")
 @pytest.mark.parametrize("options", [["--dry-run"], ["--dry-run", "--yes"]])
 def test_a_dry_run_lists_and_changes_nothing(
-    options: list[str], gateway: Gateway, call: Call
+    options: list[str], gateway: RecordedGateway, call: Call
 ) -> None:
     done = call("cancel", "--status", "pending", *options, "-o", "name")
-    assert (done.code, done.out, cancelled(gateway)) == (0, f"{ONE}\n{TWO}\n", [])
+    assert (done.code, done.out, cancelled(gateway)) == (0, f"{RUN_ID}\n{OTHER_RUN_ID}\n", [])
     assert "status=RUNNING" not in gateway.requests[0].target
 
 
 @pytest.mark.usefixtures("two_runs")
-def test_without_yes_and_without_anybody_to_ask_nothing_is_cancelled(
-    gateway: Gateway, call: Call, monkeypatch: pytest.MonkeyPatch
+def test_without_yes_and_without_a_terminal_nothing_is_cancelled(
+    gateway: RecordedGateway, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
     done = call("cancel", "--flow", "hello")
@@ -98,67 +78,61 @@ def test_without_yes_and_without_anybody_to_ask_nothing_is_cancelled(
     assert "--yes" in done.err.partition("example:")[2]
 
 
-def test_one_that_is_gone_does_not_spare_the_others(gateway: Gateway, call: Call) -> None:
+def test_a_missing_run_does_not_keep_the_others_from_being_cancelled(
+    gateway: RecordedGateway, call: Call
+) -> None:
     gone = {"err_id": "ERR-PYOCO-0005", "message": "The run was not found"}
-    gateway.answer(f"POST /runs/{ONE}/cancel", 404, gone)
-    gateway.answer(f"POST /runs/{TWO}/cancel", 200, run(TWO))
-    done = call("cancel", ONE, "--run-id", TWO, "-o", "name")
-    assert (done.code, done.out) == (1, f"{TWO}\n")
+    gateway.answer(f"POST /runs/{RUN_ID}/cancel", 404, gone)
+    gateway.answer(f"POST /runs/{OTHER_RUN_ID}/cancel", 200, run(OTHER_RUN_ID))
+    done = call("cancel", RUN_ID, "--run-id", OTHER_RUN_ID, "-o", "name")
+    assert (done.code, done.out) == (1, f"{OTHER_RUN_ID}\n")
     assert "ERR-PYOCO-0005" in done.err
 
 
-def test_ids_on_stdin_are_checked_before_any_is_cancelled(
-    gateway: Gateway, call: Call, monkeypatch: pytest.MonkeyPatch
+def test_ids_on_stdin_are_checked_before_the_first_cancel(
+    gateway: RecordedGateway, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{ONE}\nnonsense\n"))
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{RUN_ID}\nnonsense\n"))
     done = call("cancel", "-")
     assert (done.code, gateway.requests) == (1, [])
     assert "'nonsense' is not a run id" in done.err
 
 
-def test_nothing_on_stdin_is_nothing_to_cancel(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_stdin_cancels_nothing(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
     done = call("cancel", "-")
     assert (done.code, done.json(), done.err) == (0, [], "0 runs cancelled\n")
 
 
-def test_a_reason_goes_along(gateway: Gateway, call: Call) -> None:
-    gateway.answer(f"POST /runs/{ONE}/cancel", 200, run(ONE))
-    done = call("cancel", "--run-id", ONE, "--reason", "間違い")
-    assert (done.code, done.json()) == (0, run(ONE))
+def test_a_cancel_sends_its_reason(gateway: RecordedGateway, call: Call) -> None:
+    gateway.answer(f"POST /runs/{RUN_ID}/cancel", 200, run(RUN_ID))
+    done = call("cancel", "--run-id", RUN_ID, "--reason", "間違い")
+    assert (done.code, done.json()) == (0, run(RUN_ID))
     assert json.loads(gateway.requests[0].body) == {"reason": "間違い"}
 
 
 @pytest.mark.parametrize("status", ["COMPLETED", "FAILED", "CANCELLED"])
-def test_a_run_that_was_over_before_needs_no_waiting(
-    status: str, gateway: Gateway, call: Call
+def test_a_run_that_had_ended_needs_no_wait(
+    status: str, gateway: RecordedGateway, call: Call
 ) -> None:
-    gateway.answer(f"POST /runs/{ONE}/cancel", 200, run(ONE, status))
-    done = call("cancel", "--run-id", ONE, "--wait")
+    gateway.answer(f"POST /runs/{RUN_ID}/cancel", 200, run(RUN_ID, status))
+    done = call("cancel", "--run-id", RUN_ID, "--wait")
     assert (done.code, done.json()["status"], done.err) == (0, status, "")
     assert len(gateway.requests) == 1
 
 
-def test_a_wait_that_takes_too_long_is_a_failure(gateway: Gateway, call: Call) -> None:
-    gateway.answer(f"POST /runs/{ONE}/cancel", 200, run(ONE))
-    gateway.answer(f"GET /runs/{ONE}", 200, run(ONE))
-    done = call("cancel", "--run-id", ONE, "--wait", "--timeout-sec", "0.2")
-    assert (done.code, done.json()["status"]) == (1, "CANCELLING")
-    assert done.err == f"run {ONE} is CANCELLING after 0.2 s\n"
-
-
 def test_runs_that_had_ended_already_are_not_counted_as_cancelled(
-    gateway: Gateway, call: Call
+    gateway: RecordedGateway, call: Call
 ) -> None:
-    gateway.answer(f"POST /runs/{ONE}/cancel", 200, run(ONE, "COMPLETED"))
-    gateway.answer(f"POST /runs/{TWO}/cancel", 200, run(TWO))
-    printed = call("cancel", ONE, TWO)
+    gateway.answer(f"POST /runs/{RUN_ID}/cancel", 200, run(RUN_ID, "COMPLETED"))
+    gateway.answer(f"POST /runs/{OTHER_RUN_ID}/cancel", 200, run(OTHER_RUN_ID))
+    printed = call("cancel", RUN_ID, OTHER_RUN_ID)
     assert printed.code == 0
     assert printed.err == "1 run cancelled\n1 run had ended already\n"
 
 
-def test_a_time_without_a_wait_cancels_all_the_same(gateway: Gateway, call: Call) -> None:
-    gateway.answer(f"POST /runs/{ONE}/cancel", 200, run(ONE))
-    printed = call("cancel", "--run-id", ONE, "--timeout-sec", "30")
-    assert (printed.code, cancelled(gateway)) == (0, [ONE])
+def test_a_timeout_without_wait_still_cancels(gateway: RecordedGateway, call: Call) -> None:
+    gateway.answer(f"POST /runs/{RUN_ID}/cancel", 200, run(RUN_ID))
+    printed = call("cancel", "--run-id", RUN_ID, "--timeout-sec", "30")
+    assert (printed.code, cancelled(gateway)) == (0, [RUN_ID])
     assert "only with --wait" in printed.err

@@ -12,19 +12,19 @@ Output = pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_each_shell_gets_a_script_of_its_own(shell: str, capsys: Output) -> None:
+def test_each_shell_has_its_own_script(shell: str, capsys: Output) -> None:
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out
     assert f"_PYOCO_CLIENT_COMPLETE={shell}_complete" in script
 
 
-def test_another_shell_is_refused_with_those_there_are(capsys: Output) -> None:
+def test_an_unknown_shell_is_rejected_with_the_known_ones(capsys: Output) -> None:
     assert main(["completion", "tcsh"]) == 1
     assert "'bash', 'zsh', 'fish'" in capsys.readouterr().err
 
 
-def asked(shell: str, line: str, **environment: str) -> list[str]:
-    """Return what a shell is told when somebody presses the tab key behind `line`."""
+def completions(shell: str, line: str, **environment: str) -> list[str]:
+    """Return the completions of a shell after `line`."""
     words = line.split(" ")
     done = subprocess.run(
         [command_path("pyoco-client")],
@@ -54,12 +54,12 @@ def asked(shell: str, line: str, **environment: str) -> list[str]:
     ],
 )
 def test_commands_options_and_choices_are_completed(line: str, expected: list[str]) -> None:
-    assert asked("bash", line) == expected
+    assert completions("bash", line) == expected
 
 
-def test_zsh_and_fish_are_told_what_a_command_does() -> None:
-    assert asked("zsh", "pyoco-client doc")[:2] == ["plain", "doctor"]
-    assert asked("fish", "pyoco-client doc")[0].startswith("plain,doctor\t")
+def test_zsh_and_fish_get_the_description_of_a_command() -> None:
+    assert completions("zsh", "pyoco-client doc")[:2] == ["plain", "doctor"]
+    assert completions("fish", "pyoco-client doc")[0].startswith("plain,doctor\t")
 
 
 def test_names_of_contexts_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,14 +67,14 @@ def test_names_of_contexts_are_completed(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("PYOCO_CONFIG", file)
     for name in ("team", "test", "local"):
         assert main(["context", "set", name, "--server", "http://127.0.0.1:8000"]) == 0
-    found = asked("bash", "pyoco-client context use te", PYOCO_CONFIG=file)
+    found = completions("bash", "pyoco-client context use te", PYOCO_CONFIG=file)
     assert found == ["plain,team", "plain,test"]
-    # A file that cannot be read completes nothing, and says nothing into the line being typed.
+    # An unreadable file gives no completions and no message: it would appear in the typed line.
     Path(file).write_text("[", encoding="utf-8")
-    assert asked("bash", "pyoco-client context use te", PYOCO_CONFIG=file) == []
+    assert completions("bash", "pyoco-client context use te", PYOCO_CONFIG=file) == []
 
 
-def test_bash_completes_with_the_script_it_was_given(capsys: Output) -> None:
+def test_bash_completes_with_the_printed_script(capsys: Output) -> None:
     main(["completion", "bash"])
     script = capsys.readouterr().out
     bash = shutil.which("bash")

@@ -2,13 +2,14 @@ import json
 import stat
 import sys
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
 from pyoco_client import configuration
 from pyoco_client.cli import main
 from pyoco_protocol.settings import unknown_variables
+from pyoco_testkit.recorded_gateway import RecordedGateway
 from pyoco_testkit.terminal_session import TerminalSession
 
 KEY = "canary-5f0e"
@@ -16,15 +17,6 @@ LOCAL = "http://127.0.0.1:8000"
 TEAM = "https://pyoco.example.com"
 
 Output = pytest.CaptureFixture[str]
-
-
-class Gateway(Protocol):
-    url: str
-
-    @property
-    def requests(self) -> list[Any]: ...
-
-    def answer(self, route: str, status: int = 200, body: Any = None) -> None: ...
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +41,7 @@ def listed(capsys: Output) -> list[dict[str, Any]]:
     return records
 
 
-def test_a_gateway_gets_a_name_and_is_used(gateway: Gateway, file: Path, capsys: Output) -> None:
+def test_a_stored_gateway_is_used(gateway: RecordedGateway, file: Path, capsys: Output) -> None:
     gateway.answer("GET /health", 200, {"status": "ok", "version": "0.1.0"})
     assert context("set", "here", "--server", gateway.url, "--api-key", KEY) == 0
     assert main(["health"]) == 0
@@ -69,7 +61,7 @@ def test_keys_are_never_shown(capsys: Output) -> None:
     assert printed.out.count("********") == 3 * 4
 
 
-def test_the_first_is_in_use_until_another_is_chosen(capsys: Output) -> None:
+def test_the_first_context_is_current_until_another_is_selected(capsys: Output) -> None:
     context("set", "local", "--server", LOCAL)
     context("set", "team", "--server", TEAM)
     assert "pyoco-client context use team" in capsys.readouterr().err
@@ -84,7 +76,7 @@ def test_the_first_is_in_use_until_another_is_chosen(capsys: Output) -> None:
     assert [(each["name"], each["current"]) for each in listed(capsys)] == [("local", False)]
 
 
-def test_what_is_not_named_stays(file: Path) -> None:
+def test_values_without_an_option_stay_unchanged(file: Path) -> None:
     context("set", "team", "--server", TEAM, "--api-key", KEY, "--api-key-header", "X-Key")
     context("set", "team", "--lang", "ja")
     text = kept(file)
@@ -95,16 +87,16 @@ def test_what_is_not_named_stays(file: Path) -> None:
     assert KEY not in kept(file)
 
 
-def test_a_key_does_not_follow_to_another_server(file: Path, capsys: Output) -> None:
+def test_a_new_server_deletes_the_stored_key(file: Path, capsys: Output) -> None:
     context("set", "team", "--server", TEAM, "--api-key", KEY)
     context("set", "team", "--server", f"{TEAM}/")
     assert KEY in kept(file)
     context("set", "team", "--server", LOCAL)
     assert KEY not in kept(file)
-    assert "is forgotten" in capsys.readouterr().err
+    assert "is deleted" in capsys.readouterr().err
 
 
-async def test_a_key_is_asked_for_without_showing_it(file: Path) -> None:
+async def test_a_typed_key_is_not_shown(file: Path) -> None:
     command = [sys.executable, "-m", "pyoco_client", "context", "set", "team", "--server", TEAM]
     environment = {"PYOCO_CONFIG": str(file)}
     async with TerminalSession([*command, "--api-key-stdin"], env=environment) as session:
@@ -126,14 +118,14 @@ def test_a_key_is_read_from_a_pipe(
     assert f'api_key = "{KEY}"' in kept(file)
 
 
-def test_no_contexts_yet_is_no_error(file: Path, capsys: Output) -> None:
+def test_a_missing_file_is_not_an_error(file: Path, capsys: Output) -> None:
     assert context("list") == 0
     printed = capsys.readouterr()
     assert (printed.out, "pyoco-client context set" in printed.err) == ("[]\n", True)
     assert not file.exists()
 
 
-def test_a_file_that_others_can_read_is_warned_of(file: Path, capsys: Output) -> None:
+def test_a_file_that_others_can_read_causes_a_warning(file: Path, capsys: Output) -> None:
     context("set", "local", "--server", LOCAL)
     capsys.readouterr()
     context("list")
@@ -141,18 +133,18 @@ def test_a_file_that_others_can_read_is_warned_of(file: Path, capsys: Output) ->
     file.chmod(0o644)
     context("list")
     assert f"chmod 600 {file}" in capsys.readouterr().err
-    # Whatever changes it closes it again.
+    # Every change restricts the file again.
     context("set", "local", "--lang", "en")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-def test_who_uses_a_context_is_told_what_wins_over_it(
+def test_use_notes_variables_that_take_precedence(
     capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context("set", "local", "--server", LOCAL)
     monkeypatch.setenv("PYOCO_SERVER", TEAM)
     context("use", "local")
-    assert "PYOCO_SERVER is set, and wins" in capsys.readouterr().err
+    assert "PYOCO_SERVER is set and takes precedence" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -167,13 +159,13 @@ def test_who_uses_a_context_is_told_what_wins_over_it(
         (["set", "a", "--api-key", "x", "--no-api-key"], "exclude each other", "context set"),
         (["use", "nosuch"], "there are: none", "context use"),
         (["delete", "nosuch"], "there are: none", "context delete"),
-        (["show"], "no context is in use", "context set"),
+        (["show"], "has no current context", "context set"),
         (["show", "nosuch"], "there are: none", "context show"),
         (["use"], "NAME", "context use"),
         (["lst"], "list", "context list"),
     ],
 )
-def test_a_wrong_argument_is_named_with_a_command_that_works(
+def test_a_wrong_argument_is_answered_with_a_correct_command(
     words: list[str], what: str, example: str, file: Path, capsys: Output
 ) -> None:
     assert context(*words) == 1
@@ -191,11 +183,11 @@ def test_servers_know_the_variables_of_the_client() -> None:
         if name.endswith("_VARIABLE") and isinstance(value, str)
     }
     assert len(named) >= 6
-    # Else each gateway and worker would log that they have no effect.
+    # Otherwise each gateway and worker would warn about these variables.
     assert unknown_variables(dict.fromkeys(named, "x")) == []
 
 
-def test_a_file_that_is_broken_is_told_and_left_alone(file: Path, capsys: Output) -> None:
+def test_an_invalid_file_is_reported_and_not_changed(file: Path, capsys: Output) -> None:
     file.parent.mkdir()
     file.write_text("current = [", encoding="utf-8")
     for words in (["list"], ["set", "a", "--server", LOCAL], ["use", "a"]):

@@ -2,11 +2,12 @@ import json
 import socket
 import sys
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
 from pyoco_client.cli import main
+from pyoco_testkit.recorded_gateway import RecordedGateway
 from pyoco_testkit.terminal_session import TerminalSession
 
 HEALTHY = {
@@ -20,36 +21,11 @@ HEALTHY = {
 KEY = "canary-5f0e"
 
 
-class SentRequest(Protocol):
-    @property
-    def method(self) -> str: ...
-    @property
-    def target(self) -> str: ...
-    @property
-    def headers(self) -> dict[str, str]: ...
-
-
-class Gateway(Protocol):
-    url: str
-
-    @property
-    def requests(self) -> list[SentRequest]: ...
-
-    def answer(self, route: str, status: int = 200, body: Any = None, **how: Any) -> None: ...
-
-    def stay_silent(self, route: str) -> None: ...
-
-
 Output = pytest.CaptureFixture[str]
 
 
-@pytest.fixture(autouse=True)
-def no_contexts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PYOCO_CONFIG", str(tmp_path / "contexts.toml"))
-
-
 @pytest.fixture
-def healthy(gateway: Gateway) -> Gateway:
+def healthy(gateway: RecordedGateway) -> RecordedGateway:
     gateway.answer("GET /health", 200, HEALTHY)
     gateway.answer("GET /runs", 200, [])
     gateway.answer("GET /workers", 200, [{"worker_id": "w", "state": "IDLE", "tags": ["default"]}])
@@ -70,7 +46,9 @@ def levels(document: dict[str, Any]) -> dict[str, str]:
     return {check["check"]: check["level"] for check in document["checks"]}
 
 
-def test_all_is_well(healthy: Gateway, capsys: Output) -> None:
+def test_a_healthy_installation_has_only_ok_checks(
+    healthy: RecordedGateway, capsys: Output
+) -> None:
     assert main(["--server", healthy.url, "doctor"]) == 0
     document = report(capsys)
     assert document["healthy"] is True
@@ -82,9 +60,9 @@ def test_all_is_well(healthy: Gateway, capsys: Output) -> None:
     assert {request.method for request in healthy.requests} == {"GET"}
 
 
-def test_a_gateway_that_is_down_is_a_failure_that_says_what_to_do(capsys: Output) -> None:
+def test_a_gateway_that_is_down_is_a_failure_with_the_next_step(capsys: Output) -> None:
     with socket.socket() as taken:
-        # Bound and not listening: nobody answers, and nobody else can.
+        # Bound but not listening: connections are refused, and no other process gets the port.
         taken.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{taken.getsockname()[1]}"
         assert main(["--server", address, "doctor", "--output", "text"]) == 1
@@ -93,37 +71,39 @@ def test_a_gateway_that_is_down_is_a_failure_that_says_what_to_do(capsys: Output
     assert second.strip().startswith("-> Start the gateway there (`pyoco-server up`")
 
 
-def test_a_gateway_that_says_nothing_is_not_waited_for_twice(
-    gateway: Gateway, capsys: Output
-) -> None:
+def test_a_silent_gateway_gets_one_request(gateway: RecordedGateway, capsys: Output) -> None:
     gateway.stay_silent("GET /health")
     assert main(["--server", gateway.url, "--timeout", "0.2", "doctor"]) == 1
     assert levels(report(capsys)) == {"gateway": "failure"}
     assert len(gateway.requests) == 1
 
 
-def test_another_server_is_told_from_a_gateway(gateway: Gateway, capsys: Output) -> None:
+def test_another_server_is_not_taken_for_a_gateway(
+    gateway: RecordedGateway, capsys: Output
+) -> None:
     gateway.answer("GET /health", 200, text="<html>", content_type="text/html")
     assert main(["--server", gateway.url, "doctor"]) == 1
     (check,) = report(capsys)["checks"]
-    assert "is no Pyoco gateway: it answers 200 with text/html" in check["message"]
+    assert "is not a Pyoco gateway: it answers 200 with text/html" in check["message"]
     assert len(gateway.requests) == 1
 
 
-def test_a_name_that_nobody_knows_is_named(capsys: Output) -> None:
+def test_an_unknown_host_name_has_its_own_next_step(capsys: Output) -> None:
     assert main(["--server", "http://nowhere.invalid", "doctor"]) == 1
     (check,) = report(capsys)["checks"]
     assert check["next_step"].startswith("Check the name")
 
 
-def test_a_certificate_is_asked_for_where_there_is_none(gateway: Gateway, capsys: Output) -> None:
+def test_https_to_an_http_port_has_its_own_next_step(
+    gateway: RecordedGateway, capsys: Output
+) -> None:
     address = gateway.url.replace("http:", "https:")
     assert main(["--server", address, "doctor"]) == 1
     (check,) = report(capsys)["checks"]
     assert "http:// and https://" in check["next_step"]
 
 
-def test_a_key_that_is_needed_is_asked_for(gateway: Gateway, capsys: Output) -> None:
+def test_a_missing_api_key_is_a_failure(gateway: RecordedGateway, capsys: Output) -> None:
     gateway.answer("GET /health", 200, {"status": "ok", "version": "0.1.0"})
     for route in ("/runs", "/workers", "/queues", "/dlq"):
         gateway.answer(f"GET {route}", 401, {"err_id": "ERR-PYOCO-0014", "detail": "no API key"})
@@ -138,7 +118,7 @@ def test_a_key_that_is_needed_is_asked_for(gateway: Gateway, capsys: Output) -> 
 
 
 def test_a_key_is_sent_and_never_shown(
-    healthy: Gateway, capsys: Output, monkeypatch: pytest.MonkeyPatch
+    healthy: RecordedGateway, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYOCO_API_KEY", KEY)
     for form in ("text", "json"):
@@ -149,7 +129,7 @@ def test_a_key_is_sent_and_never_shown(
     assert {request.headers["X-API-Key"] for request in healthy.requests} == {KEY}
 
 
-def test_a_broker_that_is_down_is_a_failure(gateway: Gateway, capsys: Output) -> None:
+def test_a_broker_that_is_down_is_a_failure(gateway: RecordedGateway, capsys: Output) -> None:
     broker = {"connected": False, "address": "nats://b:4222"}
     gateway.answer("GET /health", 200, {**HEALTHY, "broker": broker, "streams": None})
     for route in ("/runs", "/workers", "/queues", "/dlq"):
@@ -158,9 +138,9 @@ def test_a_broker_that_is_down_is_a_failure(gateway: Gateway, capsys: Output) ->
     assert levels(report(capsys))["broker"] == "failure"
 
 
-def test_a_warning_is_no_failure(healthy: Gateway, capsys: Output) -> None:
+def test_a_warning_is_not_a_failure(healthy: RecordedGateway, capsys: Output) -> None:
     healthy.answer("GET /health", 200, {**HEALTHY, "version": "9.1.0"})
-    # The first answer was that of the fixture.
+    # The first call gets the answer of the fixture, the second one this answer.
     assert main(["--server", healthy.url, "doctor"]) == 0
     capsys.readouterr()
     assert main(["--server", healthy.url, "doctor"]) == 0
@@ -168,15 +148,17 @@ def test_a_warning_is_no_failure(healthy: Gateway, capsys: Output) -> None:
     assert (document["healthy"], levels(document)["versions"]) == (True, "warning")
 
 
-def test_words_from_elsewhere_cannot_steer_the_terminal(gateway: Gateway, capsys: Output) -> None:
+def test_control_characters_of_a_server_are_escaped(
+    gateway: RecordedGateway, capsys: Output
+) -> None:
     gateway.answer("GET /health", 421, {"err_id": "x", "detail": "\x1b[2J\x9b\nhello"})
     assert main(["--server", gateway.url, "doctor", "--output", "text"]) == 1
     printed = capsys.readouterr().out
     assert "refuses: \\u001b[2J\\u009b\\u000ahello" in printed
 
 
-async def test_on_a_terminal_the_report_is_text_in_colours(
-    healthy: Gateway, tmp_path: Path
+async def test_the_report_on_a_terminal_is_coloured_text(
+    healthy: RecordedGateway, tmp_path: Path
 ) -> None:
     command = [sys.executable, "-m", "pyoco_client", "--server", healthy.url, "doctor"]
     async with TerminalSession(
@@ -195,7 +177,7 @@ async def test_on_a_terminal_the_report_is_text_in_colours(
             80,
             [
                 "warning  queues        3 runs with tag gpu wait and no worker takes them",
-                "                       -> Start a worker for them: pyoco-worker --tags gpu",
+                "                       -> Start a worker with this tag: pyoco-worker --tags gpu",
             ],
         ),
         (
@@ -204,14 +186,14 @@ async def test_on_a_terminal_the_report_is_text_in_colours(
                 "warning  queues",
                 "  3 runs with tag gpu wait and no",
                 "  worker takes them",
-                "  -> Start a worker for them:",
+                "  -> Start a worker with this tag:",
                 "  pyoco-worker --tags gpu",
             ],
         ),
     ],
 )
 async def test_the_report_fits_the_window(
-    gateway: Gateway, tmp_path: Path, columns: int, expected: list[str]
+    gateway: RecordedGateway, tmp_path: Path, columns: int, expected: list[str]
 ) -> None:
     gateway.answer("GET /health", 200, {"status": "ok", "version": "0.1.0"})
     for route in ("/runs", "/workers", "/dlq"):
@@ -225,19 +207,19 @@ async def test_the_report_fits_the_window(
         assert session.screen.rows[-len(expected) :] == expected
 
 
-def test_a_password_in_the_address_is_not_shown(healthy: Gateway, capsys: Output) -> None:
+def test_a_password_in_the_address_is_not_shown(healthy: RecordedGateway, capsys: Output) -> None:
     address = healthy.url.replace("//", f"//user:{KEY}@")
     assert main(["--server", address, "doctor", "--output", "text"]) == 0
     assert KEY not in capsys.readouterr().out
 
 
-def test_a_proxy_that_cannot_be_used_is_named_by_doctor_and_by_others(
-    healthy: Gateway, monkeypatch: pytest.MonkeyPatch, capsys: Output
+def test_an_unusable_proxy_is_reported_by_doctor_and_other_commands(
+    healthy: RecordedGateway, monkeypatch: pytest.MonkeyPatch, capsys: Output
 ) -> None:
     monkeypatch.setenv("ALL_PROXY", "nonsense://x")
     for line in (["doctor", "--output", "text"], ["health"]):
         assert main(["--server", healthy.url, *line]) == 1
         printed = capsys.readouterr()
-        told = printed.out + printed.err
-        assert "nonsense://x" in told
-        assert "Check HTTP_PROXY" in told
+        text = printed.out + printed.err
+        assert "nonsense://x" in text
+        assert "Check HTTP_PROXY" in text

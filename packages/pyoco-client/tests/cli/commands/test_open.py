@@ -15,12 +15,12 @@ def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PYOCO_CONFIG", str(tmp_path / "contexts.toml"))
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):
         monkeypatch.delenv(name, raising=False)
-    # It looks for browsers once, when it is first asked.
+    # The module looks for browsers once, at its first use.
     monkeypatch.delitem(sys.modules, "webbrowser", raising=False)
 
 
 def browser_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return where a browser notes what it was to open."""
+    """Install a fake browser; return the file to which it writes the address."""
     program, opened = folder / "browser", folder / "opened"
     program.write_text(f'#!/bin/sh\necho "$1" > {opened}\n', encoding="utf-8")
     program.chmod(0o700)
@@ -38,7 +38,7 @@ def test_the_page_is_opened_in_the_browser(
     assert (printed.out, printed.err) == ("", f"opened {PAGE} in the browser\n")
 
 
-def test_the_address_is_printed_where_there_is_no_browser(
+def test_the_address_is_printed_without_a_browser(
     monkeypatch: pytest.MonkeyPatch, capsys: Output
 ) -> None:
     monkeypatch.setenv("PATH", "")
@@ -46,7 +46,7 @@ def test_the_address_is_printed_where_there_is_no_browser(
     assert capsys.readouterr().out == f"{PAGE}\n"
 
 
-def test_the_address_is_printed_where_it_is_asked_for(
+def test_the_address_is_printed_with_print(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
 ) -> None:
     opened = browser_in(tmp_path, monkeypatch)
@@ -55,7 +55,7 @@ def test_the_address_is_printed_where_it_is_asked_for(
     assert not opened.exists()
 
 
-def test_a_browser_of_text_does_not_take_the_terminal(
+def test_a_text_browser_does_not_take_over_the_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
 ) -> None:
     for name in ("www-browser", "lynx", "w3m", "links", "elinks"):

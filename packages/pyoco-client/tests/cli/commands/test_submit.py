@@ -1,87 +1,21 @@
 import io
 import json
 import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
-RUN_ID = "7d0c1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4"
-NEW_ID = "0b8e6c1d-9f0a-4c57-8d53-3f1f6f0f2a11"
-ACCEPTED = {"run_id": NEW_ID, "status": "PENDING"}
-OLD = {
-    "run_id": RUN_ID,
-    "flow_name": "hello",
-    "status": "FAILED",
-    "params": {"name": "a", "count": 1},
-    "tasks": {},
-    "tag": "cpu",
-    "tags": ["nightly"],
-    "heartbeat_at": 1.0,
-    "updated_at": 1.0,
-}
+from pyoco_testkit.recorded_answers import GET, OTHER_RUN_ID, RUN_ID, SSE, WATCH, snapshot
+from pyoco_testkit.recorded_gateway import Call, RecordedGateway
+
+ACCEPTED = {"run_id": OTHER_RUN_ID, "status": "PENDING"}
 
 
-class Sent(Protocol):
-    @property
-    def headers(self) -> dict[str, str]: ...
-    @property
-    def body(self) -> bytes: ...
-
-
-class Gateway(Protocol):
-    """The fixture of conftest, as these tests use it."""
-
-    @property
-    def requests(self) -> list[Sent]: ...
-
-    def answer(self, route: str, status: int = 200, body: Any = None) -> None: ...
-
-
-Call = Callable[..., Any]
-
-
-def sent(gateway: Gateway) -> Any:
+def sent(gateway: RecordedGateway) -> Any:
     return json.loads(gateway.requests[-1].body)
 
 
-def test_a_rerun_takes_everything_over_and_what_is_given_wins(gateway: Gateway, call: Call) -> None:
-    gateway.answer(f"GET /runs/{RUN_ID}", 200, OLD)
-    gateway.answer("POST /runs", 200, ACCEPTED)
-    done = call("rerun", RUN_ID, "--param", "name=b")
-    assert (done.code, done.json()) == (0, ACCEPTED)
-    assert done.err == f"run {RUN_ID} is run again as {NEW_ID}\n"
-    assert sent(gateway) == {
-        "flow_name": "hello",
-        "params": {"name": "b", "count": 1},
-        "tag": "cpu",
-        "tags": ["nightly"],
-    }
-
-
-@pytest.mark.parametrize(
-    ("labels", "kept"), [(["nightly"], ["nightly"]), (["cpu"], None), (["cpu", "x"], ["cpu", "x"])]
-)
-def test_a_rerun_elsewhere_keeps_labels_that_were_given(
-    labels: list[str], kept: list[str] | None, gateway: Gateway, call: Call
-) -> None:
-    gateway.answer(f"GET /runs/{RUN_ID}", 200, {**OLD, "tags": labels})
-    gateway.answer("POST /runs", 200, ACCEPTED)
-    assert call("rerun", RUN_ID, "--tag", "gpu").code == 0
-    assert (sent(gateway)["tag"], sent(gateway).get("tags")) == ("gpu", kept)
-
-
-def test_a_run_of_a_workflow_file_is_not_run_again_without_the_file(
-    gateway: Gateway, call: Call
-) -> None:
-    gateway.answer(f"GET /runs/{RUN_ID}", 200, {**OLD, "workflow_yaml_sha256": "ab" * 32})
-    done = call("rerun", RUN_ID)
-    assert (done.code, done.out, len(gateway.requests)) == (1, "", 1)
-    assert "submit-yaml --workflow-file flow.yaml --flow-name hello --tag cpu" in done.err
-
-
-def test_an_idempotency_key_goes_with_the_submission(gateway: Gateway, call: Call) -> None:
+def test_a_submission_sends_its_idempotency_key(gateway: RecordedGateway, call: Call) -> None:
     gateway.answer("POST /runs", 200, ACCEPTED)
     assert call("submit", "--flow-name", "hello", "--idempotency-key", "report-1").code == 0
     assert gateway.requests[0].headers["X-Idempotency-Key"] == "report-1"
@@ -93,24 +27,24 @@ def test_an_idempotency_key_goes_with_the_submission(gateway: Gateway, call: Cal
 @pytest.mark.parametrize(
     ("form", "printed"),
     [
-        ("json", '{"run_id": "' + NEW_ID + '", "status": "PENDING"}\n'),
-        ("jsonl", '{"run_id": "' + NEW_ID + '", "status": "PENDING"}\n'),
-        ("name", f"{NEW_ID}\n"),
-        ("status", f"PENDING\t{NEW_ID}\n"),
-        ("table", f"RUN_ID  {NEW_ID}\nSTATUS  PENDING\n"),
-        ("wide", f"RUN_ID  {NEW_ID}\nSTATUS  PENDING\n"),
+        ("json", '{"run_id": "' + OTHER_RUN_ID + '", "status": "PENDING"}\n'),
+        ("jsonl", '{"run_id": "' + OTHER_RUN_ID + '", "status": "PENDING"}\n'),
+        ("name", f"{OTHER_RUN_ID}\n"),
+        ("status", f"PENDING\t{OTHER_RUN_ID}\n"),
+        ("table", f"RUN_ID  {OTHER_RUN_ID}\nSTATUS  PENDING\n"),
+        ("wide", f"RUN_ID  {OTHER_RUN_ID}\nSTATUS  PENDING\n"),
     ],
 )
-def test_the_answer_is_printed_in_the_form_that_was_asked_for(
-    form: str, printed: str, gateway: Gateway, call: Call
+def test_the_answer_is_printed_in_each_format(
+    form: str, printed: str, gateway: RecordedGateway, call: Call
 ) -> None:
     gateway.answer("POST /runs", 200, ACCEPTED)
     done = call("submit", "--flow-name", "hello", "-o", form)
     assert (done.code, done.out) == (0, printed)
 
 
-def test_params_and_workflows_come_from_stdin_too(
-    gateway: Gateway, call: Call, monkeypatch: pytest.MonkeyPatch
+def test_params_and_workflows_can_come_from_stdin(
+    gateway: RecordedGateway, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gateway.answer("POST /runs", 200, ACCEPTED)
     gateway.answer("POST /runs/yaml", 200, ACCEPTED)
@@ -123,15 +57,71 @@ def test_params_and_workflows_come_from_stdin_too(
     assert b"flow: {graph: a}\n" in gateway.requests[-1].body
 
 
-def test_the_faults_of_a_workflow_file_are_told_line_by_line(
-    gateway: Gateway, call: Call, tmp_path: Path
+PENDING = {"run_id": RUN_ID, "status": "PENDING"}
+COMPLETED = {
+    "run_id": RUN_ID,
+    "flow_name": "hello",
+    "status": "COMPLETED",
+    "params": {},
+    "tasks": {},
+    "heartbeat_at": 1794949913.0,
+    "updated_at": 1794949913.0,
+}
+RUNNING = {**COMPLETED, "status": "RUNNING"}
+FAILED = {**COMPLETED, "status": "FAILED", "error": "ValueError: no"}
+HELLO = ("submit", "--flow-name", "hello")
+
+
+def answer_watch(gateway: RecordedGateway, *snapshots: dict[str, Any]) -> None:
+    """Answer a watch of the run with these snapshots."""
+    events = [snapshot(each, number) for number, each in enumerate(snapshots, 1)]
+    gateway.answer(WATCH, 200, text="".join(events), content_type=SSE)
+
+
+def test_submit_prints_only_the_answer_on_stdout(gateway: RecordedGateway, call: Call) -> None:
+    gateway.answer("POST /runs", 200, PENDING)
+    done = call(*HELLO, "--param", "n=3")
+    assert (done.code, done.out, done.err) == (0, json.dumps(PENDING) + "\n", "")
+    assert json.loads(gateway.requests[0].body) == {"flow_name": "hello", "params": {"n": 3}}
+
+
+def test_submit_prints_warnings_of_the_gateway_on_stderr(
+    gateway: RecordedGateway, call: Call
 ) -> None:
-    file = tmp_path / "flow.yaml"
-    file.write_text("flow: {}\n")
-    problem = {"code": "x", "where": "tasks.a", "line": 3, "what": "is no task"}
-    fault = {"where": "flow_name", "what": "is too long"}
-    body = {"err_id": "ERR-PYOCO-0002", "message": "not valid", "problems": [problem, fault]}
-    gateway.answer("POST /runs/yaml", 422, body)
-    done = call("submit-yaml", "--workflow-file", str(file), "--flow-name", "x")
+    answer = {**PENDING, "warnings": ["no worker carries tag gpu"]}
+    gateway.answer("POST /runs", 200, answer)
+    done = call(*HELLO, "--tag", "gpu")
+    assert (done.code, done.json()) == (0, answer)
+    assert done.err == "warning: no worker carries tag gpu\n"
+
+
+def test_submit_sends_tag_and_labels(gateway: RecordedGateway, call: Call) -> None:
+    gateway.answer("POST /runs", 200, PENDING)
+    assert call(*HELLO, "--tag", "cpu", "--tags", "nightly,team-a").code == 0
+    assert (sent(gateway)["tag"], sent(gateway)["tags"]) == ("cpu", ["nightly", "team-a"])
+
+
+def test_submit_wait_prints_the_run_id_first_and_the_run_at_its_end(
+    gateway: RecordedGateway, call: Call
+) -> None:
+    gateway.answer("POST /runs", 200, PENDING)
+    answer_watch(gateway, RUNNING, COMPLETED)
+    done = call(*HELLO, "--wait")
+    assert (done.code, done.json()) == (0, COMPLETED)
+    assert done.err == f"run {RUN_ID} submitted\n"
+
+
+def test_submit_wait_fails_if_the_run_fails(gateway: RecordedGateway, call: Call) -> None:
+    gateway.answer("POST /runs", 200, PENDING)
+    answer_watch(gateway, FAILED)
+    done = call(*HELLO, "--wait")
+    assert (done.code, done.json()) == (1, FAILED)
+    assert f"run {RUN_ID} ended FAILED: ValueError: no" in done.err
+
+
+def test_submit_wait_stops_at_its_timeout(gateway: RecordedGateway, call: Call) -> None:
+    gateway.answer("POST /runs", 200, PENDING)
+    gateway.answer(GET, 200, RUNNING)
+    done = call(*HELLO, "--wait", "--timeout-sec", "0.1")
     assert (done.code, done.out) == (1, "")
-    assert "  line 3: tasks.a: is no task\n  flow_name: is too long\n" in done.err
+    assert "RUNNING after 0.1 s" in done.err

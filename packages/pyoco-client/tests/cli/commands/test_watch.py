@@ -1,10 +1,10 @@
 import json
-from collections.abc import Callable
-from typing import Any, Protocol
 
 import pytest
 
-RUN_ID = "7d0c1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4"
+from pyoco_testkit.recorded_answers import RUN_ID
+from pyoco_testkit.recorded_gateway import Call, RecordedGateway
+
 PENDING = {
     "run_id": RUN_ID,
     "flow_name": "hello",
@@ -18,29 +18,9 @@ RUNNING = {**PENDING, "status": "RUNNING", "updated_at": 2.0, "tasks": {"a": "RU
 CANCELLED = {**RUNNING, "status": "CANCELLED", "updated_at": 3.0, "cancel_reason": "enough"}
 
 
-class Gateway(Protocol):
-    """The fixture of conftest, as these tests use it."""
-
-    @property
-    def requests(self) -> list[Any]: ...
-
-    def answer(
-        self,
-        route: str,
-        status: int = 200,
-        body: Any = None,
-        *,
-        text: str | None = None,
-        content_type: str = "application/json",
-    ) -> None: ...
-
-
-Call = Callable[..., Any]
-
-
 @pytest.fixture
-def story(gateway: Gateway) -> None:
-    """Have the gateway tell of a run that waits, works and is cancelled."""
+def story(gateway: RecordedGateway) -> None:
+    """Answer a watch with a run that is pending, running and then cancelled."""
     gateway.answer(f"GET /runs/{RUN_ID}", 200, PENDING)
     events = [
         f"event: snapshot\nid: {number}\ndata: {json.dumps({'snapshot': each})}\n\n"
@@ -52,17 +32,17 @@ def story(gateway: Gateway) -> None:
 
 
 @pytest.mark.usefixtures("story")
-def test_json_is_an_event_a_line_as_the_stream_has_it(call: Call) -> None:
+def test_json_prints_one_event_of_the_stream_per_line(call: Call) -> None:
     done = call("watch", RUN_ID, "--output", "json")
-    told = [json.loads(line) for line in done.out.splitlines()]
+    events = [json.loads(line) for line in done.out.splitlines()]
     assert (done.code, done.err) == (0, "")
-    assert [each["event"] for each in told] == ["snapshot"] * 3
-    assert [each["data"]["run_id"] for each in told] == [RUN_ID] * 3
-    assert [each["data"]["snapshot"] for each in told] == [PENDING, RUNNING, CANCELLED]
+    assert [each["event"] for each in events] == ["snapshot"] * 3
+    assert [each["data"]["run_id"] for each in events] == [RUN_ID] * 3
+    assert [each["data"]["snapshot"] for each in events] == [PENDING, RUNNING, CANCELLED]
 
 
 @pytest.mark.usefixtures("story")
-def test_the_other_forms_are_a_line_for_each_change_too(call: Call) -> None:
+def test_the_other_formats_print_one_line_per_change(call: Call) -> None:
     whole = call("watch", RUN_ID, "-o", "jsonl").out.splitlines()
     assert [json.loads(line) for line in whole] == [PENDING, RUNNING, CANCELLED]
     short = call("watch", RUN_ID, "-o", "status").out.splitlines()
@@ -75,31 +55,31 @@ def test_the_other_forms_are_a_line_for_each_change_too(call: Call) -> None:
 
 
 @pytest.mark.usefixtures("story")
-def test_a_watch_stops_after_so_many_changes(call: Call) -> None:
+def test_a_watch_stops_after_max_events(call: Call) -> None:
     done = call("watch", RUN_ID, "--max-events", "2", "-o", "jsonl")
     assert (done.code, len(done.out.splitlines()), done.err) == (0, 2, "")
 
 
 @pytest.mark.usefixtures("story")
-def test_only_changes_after_a_time_are_told(call: Call) -> None:
+def test_since_skips_earlier_changes(call: Call) -> None:
     done = call("watch", RUN_ID, "--since", "2", "-o", "jsonl")
     assert [json.loads(line)["status"] for line in done.out.splitlines()] == ["CANCELLED"]
 
 
-def test_a_time_that_is_none_is_refused(call: Call) -> None:
+def test_a_time_that_is_not_finite_is_rejected(call: Call) -> None:
     done = call("watch", RUN_ID, "--since", "nan")
     assert done.code == 1
     assert "nan is not" in done.err
 
 
 @pytest.mark.usefixtures("story")
-def test_the_exit_status_is_that_of_the_run_where_it_is_asked_for(call: Call) -> None:
+def test_exit_status_makes_the_exit_code_that_of_the_run(call: Call) -> None:
     assert call("watch", RUN_ID).code == 0
     done = call("watch", RUN_ID, "--exit-status")
     assert (done.code, done.err) == (1, f"run {RUN_ID} ended CANCELLED: enough\n")
 
 
-def test_records_are_asked_for_only_where_they_are_wanted(gateway: Gateway, call: Call) -> None:
+def test_records_are_requested_only_with_records(gateway: RecordedGateway, call: Call) -> None:
     gateway.answer(f"GET /runs/{RUN_ID}", 200, CANCELLED)
     event = f"event: snapshot\nid: 1\ndata: {json.dumps({'snapshot': CANCELLED})}\n\n"
     route = f"GET /runs/{RUN_ID}/watch"

@@ -17,7 +17,7 @@ from pyoco_client.cli.diagnosis.findings import (
 )
 from pyoco_client.cli.diagnosis.fleet_checks import fleet_findings
 
-# By the gateway's clock; that of this machine is a day behind.
+# The time of the gateway's clock; this machine's clock is a day behind.
 NOW = 1_794_949_900.0
 HERE = NOW - 86_400
 
@@ -64,7 +64,7 @@ def letter(age: float, reason: str = "execution_error") -> dict[str, Any]:
     return {"seq": 1, "timestamp": NOW - age, "reason": reason}
 
 
-def test_a_fleet_that_is_well_is_said_to_be() -> None:
+def test_a_healthy_fleet_has_only_ok_findings() -> None:
     found = findings(
         DETAILS,
         workers=answer([worker("w1", "IDLE", "cpu"), worker("w2", "RUNNING", "cpu", "gpu")]),
@@ -73,16 +73,16 @@ def test_a_fleet_that_is_well_is_said_to_be() -> None:
     )
     assert [(each.check, each.level, each.message) for each in found] == [
         ("broker", "ok", "nats-server 2.11.0 at nats://b:4222"),
-        ("streams", "ok", "2, all as they should be"),
-        ("consumers", "ok", "1, all as they should be"),
+        ("streams", "ok", "2, all as configured"),
+        ("consumers", "ok", "1, all as configured"),
         ("index", "ok", "42 runs, up to date"),
         ("workers", "ok", "2 alive; by tag: cpu 2, gpu 1"),
-        ("queues", "ok", "2 runs wait, 1 are at work"),
+        ("queues", "ok", "2 runs wait, 1 are running"),
         ("dead letters", "ok", "12 kept, none in the last hour"),
     ]
 
 
-def test_without_a_broker_nothing_behind_it_is_judged() -> None:
+def test_without_a_broker_there_are_no_findings_about_its_parts() -> None:
     unavailable = answer({"err_id": "ERR-PYOCO-0003"}, 503)
     health = {**DETAILS, "broker": {**BROKER, "connected": False}, "streams": None}
     found = findings(health, workers=unavailable, queues=unavailable)
@@ -91,12 +91,12 @@ def test_without_a_broker_nothing_behind_it_is_judged() -> None:
     assert "PYOCO_NATS_URL" in (found[0].next_step or "")
 
 
-def test_a_broker_that_is_away_shows_also_to_those_who_see_no_details() -> None:
+def test_a_broker_that_is_down_is_found_without_the_details_of_health() -> None:
     found = findings({"version": "0.1.0"}, runs=answer({"err_id": "ERR-PYOCO-0003"}, 503))
     assert [(each.check, each.level) for each in found] == [("broker", "failure")]
 
 
-def test_who_may_not_look_behind_the_gateway_is_told_nothing_of_it() -> None:
+def test_a_caller_without_permission_gets_no_findings_about_the_fleet() -> None:
     forbidden = answer({"err_id": "ERR-PYOCO-0130"}, 403)
     refused = Trouble(TroubleKind.TIMEOUT, "timed out")
     assert findings({"version": "0.1.0"}, workers=forbidden, queues=forbidden, dlq=refused) == []
@@ -105,7 +105,7 @@ def test_who_may_not_look_behind_the_gateway_is_told_nothing_of_it() -> None:
 @pytest.mark.parametrize(
     ("part", "value", "level", "words"),
     [
-        ("streams", None, "warning", "did not tell in time"),
+        ("streams", None, "warning", "did not answer in time"),
         ("streams", [{"name": "PYOCO_WORK", "state": "missing"}], "failure", "PYOCO_WORK"),
         (
             "streams",
@@ -131,11 +131,11 @@ def test_who_may_not_look_behind_the_gateway_is_told_nothing_of_it() -> None:
             "warning",
             "cpu (ack_wait is 5, wanted 30)",
         ),
-        ("index", {**INDEX, "caught_up": False, "lag": 9}, "warning", "9 changes behind"),
+        ("index", {**INDEX, "caught_up": False, "lag": 9}, "warning", "9 changes left"),
         ("index", {**INDEX, "unreadable": 2}, "warning", "2 run records cannot be read"),
     ],
 )
-def test_what_is_not_as_wanted_on_the_broker_is_named(
+def test_differences_on_the_broker_are_listed(
     part: str, value: Any, level: str, words: str
 ) -> None:
     (found,) = [each for each in findings({**DETAILS, part: value}) if each.check == part]
@@ -148,14 +148,14 @@ def test_no_worker_and_lost_workers_are_warnings() -> None:
     found = findings(DETAILS, workers=answer([*gone, worker("old", "STOPPED_GRACEFUL")]))[4:]
     assert [each.level for each in found] == ["warning", "warning"]
     assert "none is alive" in found[0].message
-    assert found[1].message == "lost without a goodbye: w0, w1, w2, w3, w4 and 2 more"
+    assert found[1].message == "lost without a shutdown: w0, w1, w2, w3, w4 and 2 more"
     assert (found[1].next_step or "").endswith("pyoco-client worker hide w0")
     hidden = [{**each, "hidden": True} for each in gone]
     found = findings(DETAILS, workers=answer([*hidden, worker("new", "IDLE", "cpu")]))[4:]
     assert [each.message for each in found] == ["1 alive; by tag: cpu 1"]
 
 
-def test_queues_that_nobody_serves_or_that_are_slow_are_warnings() -> None:
+def test_queues_without_workers_and_slow_queues_are_warnings() -> None:
     queues = [
         queue("gpu", 3, 0, 125),
         queue("cpu", 5, 2, 900),
@@ -165,11 +165,11 @@ def test_queues_that_nobody_serves_or_that_are_slow_are_warnings() -> None:
     ]
     found = findings(DETAILS, queues=answer(queues))[4:]
     assert [each.message for each in found] == [
-        "3 runs with tag gpu wait and no worker takes them, the first for 2m05s",
-        "1 run with tag one waits and no worker takes it, the first for 2m05s",
-        "5 runs with tag cpu wait, the first for 15m00s; 0 slots are free",
+        "3 runs with tag gpu wait and no worker takes them, the oldest for 2m05s",
+        "1 run with tag one waits and no worker takes it, the oldest for 2m05s",
+        "5 runs with tag cpu wait, the oldest for 15m00s; 0 slots are free",
     ]
-    assert found[0].next_step == "Start a worker for them: pyoco-worker --tags gpu"
+    assert found[0].next_step == "Start a worker with this tag: pyoco-worker --tags gpu"
 
 
 def test_dead_letters_of_the_last_hour_are_counted_by_the_gateways_clock() -> None:
@@ -178,17 +178,17 @@ def test_dead_letters_of_the_last_hour_are_counted_by_the_gateways_clock() -> No
     assert found.level == "warning"
     assert found.message == "3 in the last hour (execution_error 2, not_found 1); 12 kept"
     assert "pyoco-client dlq list" in (found.next_step or "")
-    # Without naming which, redrive is refused.
+    # Without a filter the command requires --all.
     assert (found.next_step or "").endswith("pyoco-client dlq redrive --all")
 
 
-def test_more_dead_letters_than_a_page_holds_are_at_least_so_many() -> None:
+def test_the_count_of_dead_letters_on_more_than_one_page_has_a_plus() -> None:
     page = {"items": [letter(10), letter(11)], "next_cursor": "x"}
     (found,) = findings({"version": "0.1.0"}, dlq=answer(page))
     assert found.message == "2+ in the last hour (execution_error 2); 2+ kept"
 
 
-def test_odd_answers_break_nothing() -> None:
+def test_malformed_answers_cause_no_error() -> None:
     odd = {"version": 1, "broker": {"connected": 1}, "streams": [None], "consumers": 5, "index": []}
     assert findings(odd, workers=answer([None, {"tags": None}]), queues=answer([{}, 3]))
     assert findings(odd, dlq=answer({"items": [None, {"timestamp": "x"}]}))

@@ -40,7 +40,7 @@ def findings(
     return {each.check: each for each in gateway_findings(target, seen, version)}
 
 
-def test_a_gateway_that_is_well_is_said_to_be() -> None:
+def test_a_healthy_gateway_has_only_ok_findings() -> None:
     found = findings({HEALTH: answer(body=HEALTHY), RUNS: answer(body=[])})
     assert {check: finding.level for check, finding in found.items()} == {
         "gateway": "ok",
@@ -63,9 +63,7 @@ def test_a_gateway_that_is_well_is_said_to_be() -> None:
         (TroubleKind.OTHER, "network"),
     ],
 )
-def test_a_gateway_that_does_not_answer_is_all_there_is_to_say(
-    kind: TroubleKind, step: str
-) -> None:
+def test_a_gateway_without_an_answer_is_the_only_finding(kind: TroubleKind, step: str) -> None:
     found = findings({HEALTH: Trouble(kind, "why")})
     assert list(found) == ["gateway"]
     assert (found["gateway"].level, "why" in found["gateway"].message) == ("failure", True)
@@ -75,16 +73,16 @@ def test_a_gateway_that_does_not_answer_is_all_there_is_to_say(
 @pytest.mark.parametrize(
     ("health", "words"),
     [
-        (answer(200, None, content_type="text/html", server="nginx"), "no Pyoco gateway"),
-        (answer(200, ["version"]), "no Pyoco gateway"),
-        (answer(200, {"status": "ok"}), "no Pyoco gateway"),
-        (answer(404, {"detail": "Not Found"}), "no Pyoco gateway"),
+        (answer(200, None, content_type="text/html", server="nginx"), "not a Pyoco gateway"),
+        (answer(200, ["version"]), "not a Pyoco gateway"),
+        (answer(200, {"status": "ok"}), "not a Pyoco gateway"),
+        (answer(404, {"detail": "Not Found"}), "not a Pyoco gateway"),
         (answer(502, None, content_type="text/html"), "a proxy at"),
         (answer(302, None, location="https://sso.example/"), "https://sso.example/"),
         (refusal(421, "ERR-PYOCO-0135"), "refuses: no"),
     ],
 )
-def test_something_else_that_answers_is_told_from_a_gateway(health: Answer, words: str) -> None:
+def test_an_answer_of_another_server_is_a_failure(health: Answer, words: str) -> None:
     found = findings({HEALTH: health})
     assert list(found) == ["gateway"]
     assert found["gateway"].level == "failure"
@@ -97,7 +95,7 @@ def test_something_else_that_answers_is_told_from_a_gateway(health: Answer, word
     [
         ("0.1.0", "0.1.7", "ok", None),
         ("0.1.0", "0.2.0", "warning", "'pyoco-client==0.2.*'"),
-        ("0.10.0", "0.9.3", "warning", "gateway to be upgraded"),
+        ("0.10.0", "0.9.3", "warning", "Have the gateway upgraded"),
         ("0.1.0", "unknown", "ok", None),
     ],
 )
@@ -120,15 +118,15 @@ def test_clocks_that_differ_are_a_warning(skew: float, words: str | None) -> Non
     assert words is None or words in found.message
 
 
-def test_a_date_that_is_none_says_nothing_of_clocks() -> None:
+def test_an_invalid_date_header_gives_no_clock_finding() -> None:
     assert "clock" not in findings({HEALTH: answer(body=HEALTHY, date="yesterday")})
 
 
-def test_a_missing_key_is_asked_for() -> None:
+def test_a_missing_key_is_a_failure_with_the_option_to_set() -> None:
     seen = {HEALTH: answer(body=HEALTHY), RUNS: refusal(401, "ERR-PYOCO-0014")}
     found = findings(seen)["access"]
     assert (found.level, "--api-key" in (found.next_step or "")) == ("failure", True)
-    # A key that is sent and not found is in the wrong header.
+    # The request carries a key, so the gateway reads another header.
     assert "--api-key-header" in (findings(seen, WITH_KEY)["access"].next_step or "")
 
 
@@ -139,7 +137,7 @@ def test_a_key_that_is_not_valid_is_a_failure() -> None:
     assert "mistyped, expired or revoked" in found.message
 
 
-def test_the_scopes_of_a_key_are_told_as_far_as_they_show() -> None:
+def test_the_known_scopes_of_a_key_are_listed() -> None:
     missing = refusal(403, "ERR-PYOCO-0130")
     seen = {
         HEALTH: answer(body=HEALTHY),
@@ -149,21 +147,21 @@ def test_the_scopes_of_a_key_are_told_as_far_as_they_show() -> None:
     }
     found = findings(seen, WITH_KEY)["access"]
     assert found.level == "warning"
-    assert found.message == "the API key is good for runs:read, runs:write, and not for ops"
+    assert found.message == "the API key is valid; it has runs:read, runs:write and lacks ops"
     all_of_them = findings({**seen, WORKERS: answer(body=[])}, WITH_KEY)["access"]
-    assert all_of_them.message == "the API key is good, for runs:read, runs:write, ops at least"
+    assert all_of_them.message == "the API key is valid, with at least runs:read, runs:write, ops"
 
 
-def test_a_key_that_cannot_be_looked_up_is_not_called_good() -> None:
+def test_a_key_that_the_gateway_cannot_check_is_a_warning() -> None:
     away = refusal(503, "ERR-PYOCO-0003")
     seen = {HEALTH: answer(body=HEALTHY), RUNS: away, WRITING: away, WORKERS: away}
     found = findings(seen, WITH_KEY)["access"]
-    assert (found.level, "cannot be told now" in found.message) == ("warning", True)
+    assert (found.level, "cannot check the API key now" in found.message) == ("warning", True)
     partly = findings({**seen, RUNS: answer(body=[])}, WITH_KEY)["access"]
-    assert partly.message == "the API key is good, for runs:read at least"
+    assert partly.message == "the API key is valid, with at least runs:read"
 
 
-def test_too_many_requests_are_no_failure_of_the_key() -> None:
+def test_too_many_requests_are_a_warning_about_the_limit() -> None:
     limited = answer(429, {"err_id": "ERR-PYOCO-0104", "detail": "slow"}, retry_after="7")
     found = findings({HEALTH: answer(body=HEALTHY), RUNS: limited}, WITH_KEY)["access"]
     assert (found.level, "Wait 7 s" in (found.next_step or "")) == ("warning", True)
@@ -179,6 +177,6 @@ def test_too_many_requests_are_no_failure_of_the_key() -> None:
         ("http://[::1]:8000", True, False),
     ],
 )
-def test_a_key_on_an_open_wire_is_a_warning(server: str, has_key: bool, warns: bool) -> None:
+def test_a_key_sent_over_plain_http_is_a_warning(server: str, has_key: bool, warns: bool) -> None:
     target = Target(server, "default", "X-API-Key", has_key)
     assert ("transport" in findings({HEALTH: answer(body=HEALTHY)}, target)) == warns

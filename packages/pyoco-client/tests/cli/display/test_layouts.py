@@ -20,16 +20,16 @@ from pyoco_client.cli.display.tables import pairs, table
         (86_400 * 4 + 3 * 3600, "4d03h"),
     ],
 )
-def test_a_length_of_time_is_told_as_people_tell_it(seconds: float, text: str) -> None:
+def test_a_duration_is_printed_in_its_largest_units(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 
 
-def test_a_moment_has_its_offset() -> None:
+def test_a_time_has_its_utc_offset() -> None:
     assert moment(0.0).startswith(("1970-01-01 ", "1969-12-31 "))
     assert moment(0.0)[-6] in "+-"
 
 
-def test_a_run_of_which_little_is_known_has_its_line_too() -> None:
+def test_a_run_with_few_fields_has_a_row() -> None:
     (_, line) = table([{"run_id": "r", "status": "PENDING", "updated_at": None}], RUNS.columns)
     assert line == "r       PENDING"
 
@@ -50,7 +50,7 @@ def test_a_list_of_runs_fits_into_80_columns() -> None:
     assert run_id in table([run], RUNS.columns, width=80)[1]
 
 
-def test_a_run_shows_its_result_and_its_tasks() -> None:
+def test_the_table_of_a_run_has_its_result_and_its_tasks() -> None:
     run = {
         "run_id": "r",
         "status": "COMPLETED",
@@ -72,7 +72,7 @@ def test_a_run_shows_its_result_and_its_tasks() -> None:
     assert ["LABELS", "a,b"] in [line.split() for line in pairs(run, RUN.wide)]
 
 
-def test_tasks_come_in_the_order_in_which_they_began_also_without_a_record() -> None:
+def test_tasks_are_in_the_order_of_their_start_also_without_a_record() -> None:
     states = {"later": "RUNNING", "z": "PENDING", "first": "SUCCEEDED", "a": "PENDING"}
     records = {"later": {"started_at": 9.0}, "first": {"started_at": 5.0, "output": 1}}
     assert task_rows({"tasks": states, "task_records": records}) == [

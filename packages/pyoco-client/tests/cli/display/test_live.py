@@ -12,13 +12,13 @@ import pytest
 
 from pyoco_client.cli.display.live import follow
 from pyoco_client.cli.environment import TerminalEnvironment
+from pyoco_testkit.recorded_answers import RUN_ID
 from pyoco_testkit.terminal_session import TerminalSession
 
-RUN_ID = "7d0c1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4"
 T0 = 1_794_949_900.0
 
-# Shows what comes through a pipe, so that the test decides when which snapshot is told. The clock
-# stands still but for what a snapshot says, so that the screen can be told in full.
+# Shows the snapshots from a pipe, so that the test decides when each one arrives. The clock shows
+# the `_now` of the last snapshot, so that the whole screen can be compared.
 PROGRAM = """
 import json, os, sys
 from pyoco_client.cli.display.live import follow
@@ -36,7 +36,7 @@ except KeyboardInterrupt:
 
 
 class Viewer:
-    """A terminal on which a run is followed."""
+    """A terminal with the live view of a run."""
 
     def __init__(self, session: TerminalSession, pipe: int) -> None:
         self.session = session
@@ -44,12 +44,12 @@ class Viewer:
 
     @property
     def rows(self) -> list[str]:
-        # What turns does so by the time that goes by.
+        # The spinner depends on the time.
         return [re.sub("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]", "⠋", row) for row in self.session.screen.rows]
 
-    def tell(self, **snapshot: Any) -> None:
-        told = {"run_id": RUN_ID, "flow_name": "hello", "submitted_at": T0, "updated_at": T0}
-        os.write(self._pipe, json.dumps({**told, **snapshot}).encode() + b"\n")
+    def send(self, **snapshot: Any) -> None:
+        fields = {"run_id": RUN_ID, "flow_name": "hello", "submitted_at": T0, "updated_at": T0}
+        os.write(self._pipe, json.dumps({**fields, **snapshot}).encode() + b"\n")
 
     def hang_up(self) -> None:
         os.close(self._pipe)
@@ -85,9 +85,9 @@ def records(**tasks: tuple[str, float | None]) -> dict[str, Any]:
     }
 
 
-async def test_a_run_is_shown_from_its_queue_to_its_result() -> None:
+async def test_a_run_is_shown_from_pending_to_its_result() -> None:
     async with viewer(before="$ pyoco-client watch\n") as shown:
-        shown.tell(status="PENDING", tag="cpu", _now=T0 + 3)
+        shown.send(status="PENDING", tag="cpu", _now=T0 + 3)
         await shown.session.shows("waits for")
         assert shown.rows == [
             "$ pyoco-client watch",
@@ -100,7 +100,7 @@ async def test_a_run_is_shown_from_its_queue_to_its_result() -> None:
             choose=("SUCCEEDED", 0.25), greet=("RUNNING", None), count=("PENDING", None)
         )
         running["task_records"]["greet"]["started_at"] = T0 + 4
-        shown.tell(status="RUNNING", start_time=T0 + 3, _now=T0 + 10, **running)
+        shown.send(status="RUNNING", start_time=T0 + 3, _now=T0 + 10, **running)
         await shown.session.shows("1/3")
         assert shown.rows == [
             "$ pyoco-client watch",
@@ -112,7 +112,7 @@ async def test_a_run_is_shown_from_its_queue_to_its_result() -> None:
             "  [=============                           ] 1/3",
         ]
         ended = records(choose=("SUCCEEDED", 0.25), greet=("SUCCEEDED", 61), count=("SUCCEEDED", 0))
-        shown.tell(
+        shown.send(
             status="COMPLETED",
             start_time=T0 + 3,
             end_time=T0 + 70,
@@ -160,7 +160,7 @@ async def test_a_run_is_shown_from_its_queue_to_its_result() -> None:
     ],
     ids=["80 columns", "40 columns"],
 )
-async def test_japanese_names_stand_in_columns(
+async def test_japanese_names_are_aligned_in_columns(
     columns: int, headline: str, tasks: list[str]
 ) -> None:
     async with viewer(columns=columns) as shown:
@@ -170,7 +170,7 @@ async def test_japanese_names_stand_in_columns(
         )
         tasks_told["task_records"]["集計"]["started_at"] = T0 + 2
         flow = "日次売上レポートの作成と配信（全店舗・確定値）"
-        shown.tell(
+        shown.send(
             flow_name=flow, status="RUNNING", start_time=T0, attempt=2, _now=T0 + 12, **tasks_told
         )
         await shown.session.shows("1/3")
@@ -178,17 +178,19 @@ async def test_japanese_names_stand_in_columns(
         assert shown.rows[1] == f"  {RUN_ID}"
         assert shown.rows[2:5] == tasks
         assert shown.rows[5].endswith("] 1/3")
-        # One row each: nothing has wrapped.
+        # Each task has one row: no line has wrapped.
         assert len(shown.rows) == 6
 
 
-async def test_more_tasks_than_rows_are_counted_and_those_that_matter_shown() -> None:
+async def test_with_more_tasks_than_rows_the_important_ones_are_shown_and_the_rest_counted() -> (
+    None
+):
     async with viewer(columns=40, lines=9) as shown:
         many = {f"task-{number:03}": ("SUCCEEDED", 0.1) for number in range(150)}
-        told = {**many, "task-007": ("FAILED", 0.1), "task-149": ("RUNNING", None)}
+        fields = {**many, "task-007": ("FAILED", 0.1), "task-149": ("RUNNING", None)}
         for number in range(150, 200):
-            told[f"task-{number}"] = ("PENDING", None)
-        shown.tell(status="RUNNING", start_time=T0, **records(**told))
+            fields[f"task-{number}"] = ("PENDING", None)
+        shown.send(status="RUNNING", start_time=T0, **records(**fields))
         await shown.session.shows("200")
         assert shown.rows == [
             "⠋ hello  RUNNING  0.0s",
@@ -200,18 +202,22 @@ async def test_more_tasks_than_rows_are_counted_and_those_that_matter_shown() ->
             "  196 more: 48 PENDING, 148 SUCCEEDED",
             "  [====================       ] 149/200",
         ]
-        shown.tell(status="FAILED", start_time=T0, error="task-007: no", **records(**told))
+        shown.send(status="FAILED", start_time=T0, error="task-007: no", **records(**fields))
         await shown.session.shows("✗ hello")
-        # Drawn over, not below.
+        # The new frame replaces the old one.
         assert len(shown.session.screen.history) == 8
 
 
-async def test_a_failure_is_told_in_full_below_the_tasks() -> None:
+async def test_errors_are_printed_in_full_below_the_tasks() -> None:
     async with viewer() as shown:
-        told = records(fetch=("FAILED", 0.5))
-        told["task_records"]["fetch"]["error"] = "OSError: disk\nfull \x9b31m"
-        shown.tell(
-            status="FAILED", end_time=T0 + 1, err_id="ERR-PYOCO-0006", error="fetch failed", **told
+        fields = records(fetch=("FAILED", 0.5))
+        fields["task_records"]["fetch"]["error"] = "OSError: disk\nfull \x9b31m"
+        shown.send(
+            status="FAILED",
+            end_time=T0 + 1,
+            err_id="ERR-PYOCO-0006",
+            error="fetch failed",
+            **fields,
         )
         shown.hang_up()
         assert await shown.session.ended() == 0
@@ -225,12 +231,12 @@ async def test_a_failure_is_told_in_full_below_the_tasks() -> None:
         ]
 
 
-async def test_names_cannot_steer_the_terminal() -> None:
+async def test_control_characters_in_names_are_escaped() -> None:
     async with viewer() as shown:
         evil = "\x1b[2J\x1b]0;owned\x07\r\n\u202egnp"
-        shown.tell(flow_name=evil, status=evil, tag=evil, **records(**{evil: (evil, 1)}))
+        shown.send(flow_name=evil, status=evil, tag=evil, **records(**{evil: (evil, 1)}))
         shown.hang_up()
-        # The screen of these tests refuses all sequences but ours.
+        # The test screen raises an error for any unexpected control sequence.
         assert await shown.session.ended() == 0
         assert shown.rows[2].startswith(
             "  ? \\u001b[2J\\u001b]0;owned\\u0007\\u000d\\u000a\\u202egnp"
@@ -238,24 +244,24 @@ async def test_names_cannot_steer_the_terminal() -> None:
         assert shown.session.is_as_found
 
 
-async def test_states_have_colours_and_no_color_takes_them_away() -> None:
-    told = records(good=("SUCCEEDED", 1), bad=("FAILED", 1))
+async def test_states_have_colours_unless_no_color_is_set() -> None:
+    fields = records(good=("SUCCEEDED", 1), bad=("FAILED", 1))
     async with viewer() as shown:
-        shown.tell(status="RUNNING", **told)
+        shown.send(status="RUNNING", **fields)
         await shown.session.shows("2/2")
         assert shown.session.screen.colours_of("SUCCEEDED") == {"32"}
         assert shown.session.screen.colours_of("FAILED") == {"31"}
         assert shown.session.screen.colours_of("good") == {""}
     async with viewer(env={"NO_COLOR": "1"}) as shown:
-        shown.tell(status="RUNNING", **told)
+        shown.send(status="RUNNING", **fields)
         await shown.session.shows("2/2")
         assert {colour for _, colour in shown.session.screen.painted} == {""}
         assert "⠋ hello  RUNNING" in shown.rows[0]
 
 
-async def test_ctrl_c_leaves_the_terminal_clean() -> None:
+async def test_ctrl_c_restores_the_terminal() -> None:
     async with viewer(before="$ pyoco-client watch\n") as shown:
-        shown.tell(status="RUNNING", start_time=T0, **records(a=("RUNNING", None)))
+        shown.send(status="RUNNING", start_time=T0, **records(a=("RUNNING", None)))
         await shown.session.shows("a RUNNING")
         shown.session.type("\x03")
         assert await shown.session.ended() == 130
@@ -264,31 +270,31 @@ async def test_ctrl_c_leaves_the_terminal_clean() -> None:
             "⠋ hello  RUNNING  0.0s",
             f"  {RUN_ID}",
             "  ⠋ a RUNNING     0.0s",
-            "No longer watched; the run goes on.",
+            "Stopped watching; the run continues.",
         ]
         assert shown.session.is_as_found
         assert shown.session.screen.cursor == (0, 5)
 
 
-async def test_a_process_that_is_told_to_end_leaves_the_terminal_clean() -> None:
+async def test_a_terminated_process_restores_the_terminal() -> None:
     async with viewer() as shown:
-        shown.tell(status="RUNNING")
+        shown.send(status="RUNNING")
         await shown.session.shows("RUNNING")
         os.kill(shown.session.pid, signal.SIGTERM)
         assert await shown.session.ended() == -signal.SIGTERM
         assert shown.session.is_as_found
 
 
-async def test_ctrl_z_gives_a_clean_terminal_to_the_shell_until_the_view_goes_on() -> None:
+async def test_ctrl_z_restores_the_terminal_until_the_view_continues() -> None:
     async with viewer(script='"$@"; read; fg > /dev/null') as shown:
-        shown.tell(status="RUNNING", start_time=T0, **records(a=("RUNNING", None)))
+        shown.send(status="RUNNING", start_time=T0, **records(a=("RUNNING", None)))
         await shown.session.shows("a RUNNING")
         shown.session.type("\x1a")
         await shown.session.shows("Stopped")
         assert shown.session.is_as_found
         above = len(shown.rows)
         shown.session.type("\r")
-        shown.tell(status="COMPLETED", start_time=T0, **records(a=("SUCCEEDED", 1)))
+        shown.send(status="COMPLETED", start_time=T0, **records(a=("SUCCEEDED", 1)))
         await shown.session.shows("✓ hello")
         assert not shown.session.screen.is_cursor_visible
         shown.hang_up()
@@ -303,20 +309,18 @@ async def test_ctrl_z_gives_a_clean_terminal_to_the_shell_until_the_view_goes_on
 
 @pytest.mark.parametrize("reflows", [True, False])
 @pytest.mark.parametrize("columns", [40, 30, 120])
-async def test_a_window_of_another_size_is_drawn_anew_in_its_place(
-    reflows: bool, columns: int
-) -> None:
+async def test_a_resized_window_is_redrawn_in_place(reflows: bool, columns: int) -> None:
     environment = {} if reflows else {"XTERM_VERSION": "XTerm(390)"}
     above = [f"line {number} before" for number in range(8)]
     async with viewer(
         reflows=reflows, env=environment, before="".join(f"{line}\n" for line in above)
     ) as shown:
-        told = records(**{"long " * 12: ("SUCCEEDED", 1), "short": ("PENDING", None)})
-        shown.tell(status="PENDING", **told)
+        fields = records(**{"long " * 12: ("SUCCEEDED", 1), "short": ("PENDING", None)})
+        shown.send(status="PENDING", **fields)
         await shown.session.shows("1/2")
         before = shown.rows
         shown.session.resize(columns, 20)
-        shown.tell(status="PENDING", flow_name="hello again", **told)
+        shown.send(status="PENDING", flow_name="hello again", **fields)
         await shown.session.shows("hello again")
         await shown.session.shows("1/2")
         assert shown.rows[:8] == above
@@ -327,10 +331,10 @@ async def test_a_window_of_another_size_is_drawn_anew_in_its_place(
 
 
 @pytest.mark.parametrize("size", [(1, 1), (8, 2), (12, 4), (20, 3)])
-async def test_a_window_too_small_for_anything_breaks_nothing(size: tuple[int, int]) -> None:
+async def test_a_tiny_window_causes_no_error(size: tuple[int, int]) -> None:
     async with viewer(columns=size[0], lines=size[1]) as shown:
-        shown.tell(status="RUNNING", **records(first=("RUNNING", None), second=("PENDING", None)))
-        shown.tell(status="COMPLETED", **records(first=("SUCCEEDED", 1), second=("SUCCEEDED", 1)))
+        shown.send(status="RUNNING", **records(first=("RUNNING", None), second=("PENDING", None)))
+        shown.send(status="COMPLETED", **records(first=("SUCCEEDED", 1), second=("SUCCEEDED", 1)))
         shown.hang_up()
         assert await shown.session.ended() == 0
         assert shown.session.is_as_found
@@ -348,10 +352,10 @@ PLAIN = [
 
 async def test_a_dumb_terminal_gets_a_line_for_each_change() -> None:
     async with viewer(env={"TERM": "dumb"}) as shown:
-        shown.tell(status="PENDING")
-        shown.tell(status="RUNNING", **records(a=("RUNNING", None)))
-        shown.tell(status="RUNNING", **records(a=("RUNNING", None)))
-        shown.tell(status="COMPLETED", result={"a": 1}, **records(a=("SUCCEEDED", 1.5)))
+        shown.send(status="PENDING")
+        shown.send(status="RUNNING", **records(a=("RUNNING", None)))
+        shown.send(status="RUNNING", **records(a=("RUNNING", None)))
+        shown.send(status="COMPLETED", result={"a": 1}, **records(a=("SUCCEEDED", 1.5)))
         shown.hang_up()
         assert await shown.session.ended() == 0
         assert shown.rows == PLAIN
@@ -382,18 +386,18 @@ def test_a_new_attempt_is_a_change() -> None:
     ]
 
 
-def test_no_snapshots_are_no_error() -> None:
+def test_no_snapshots_cause_no_error() -> None:
     assert follow([], io.StringIO()) is None
 
 
-def test_what_an_ascii_stream_cannot_show_is_escaped() -> None:
+def test_characters_missing_in_ascii_are_escaped() -> None:
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding="ascii")
     follow([{"run_id": RUN_ID, "flow_name": "挨拶", "status": "RUNNING"}], stream)
     assert raw.getvalue() == f"run {RUN_ID} RUNNING \\u6328\\u62f6\n".encode()
 
 
-def test_the_environment_decides_only_where_it_is_asked() -> None:
+def test_an_explicit_environment_replaces_that_of_the_process() -> None:
     stream = io.StringIO()
     environment = TerminalEnvironment(term="xterm", no_color=False, reflows=True)
     follow(snapshots(), stream, environment=environment)

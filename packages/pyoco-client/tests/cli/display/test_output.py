@@ -26,7 +26,7 @@ RECORDS = [{"id": 1, "status": "FAILED"}, {"id": 2, "status": "完了"}]
 
 
 class Stdout(io.TextIOWrapper):
-    """Stdout as a test wants it; `told` is what has been written."""
+    """A stdout for tests; `written()` returns the text so far."""
 
     def __init__(self, *, is_terminal: bool, encoding: str = "utf-8") -> None:
         super().__init__(io.BytesIO(), encoding=encoding)
@@ -35,7 +35,7 @@ class Stdout(io.TextIOWrapper):
     def isatty(self) -> bool:
         return self._is_terminal
 
-    def told(self) -> str:
+    def written(self) -> str:
         self.flush()
         buffer = self.buffer
         assert isinstance(buffer, io.BytesIO)
@@ -46,7 +46,7 @@ Patch = pytest.MonkeyPatch
 
 
 def terminal(patch: Patch) -> Stdout:
-    """Let stdout be a terminal; for a test's own body, since pytest has one before it."""
+    """Replace stdout by a terminal; call it in the test body, after pytest has replaced stdout."""
     stdout = Stdout(is_terminal=True)
     patch.setattr(sys, "stdout", stdout)
     patch.setenv("TERM", "xterm")
@@ -56,20 +56,20 @@ def terminal(patch: Patch) -> Stdout:
 
 
 def pipe(patch: Patch, encoding: str = "utf-8") -> Stdout:
-    """Let stdout be a pipe."""
+    """Replace stdout by a pipe."""
     stdout = Stdout(is_terminal=False, encoding=encoding)
     patch.setattr(sys, "stdout", stdout)
     return stdout
 
 
-def test_people_get_a_table_and_programs_a_document(monkeypatch: Patch) -> None:
+def test_a_terminal_gets_a_table_and_a_pipe_gets_json(monkeypatch: Patch) -> None:
     stdout = terminal(monkeypatch)
     print_records(RECORDS, None, LAYOUT)
-    assert stdout.told().startswith("ID  STATUS\n1   ")
+    assert stdout.written().startswith("ID  STATUS\n1   ")
     piped = pipe(monkeypatch)
     print_records(RECORDS, None, LAYOUT)
-    assert json.loads(piped.told()) == RECORDS
-    assert piped.told().count("\n") == 1
+    assert json.loads(piped.written()) == RECORDS
+    assert piped.written().count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -82,25 +82,25 @@ def test_people_get_a_table_and_programs_a_document(monkeypatch: Patch) -> None:
         (Form.NAME, "1\n2\n"),
     ],
 )
-def test_each_form_of_many_records(form: Form, text: str, monkeypatch: Patch) -> None:
+def test_records_are_printed_in_each_format(form: Form, text: str, monkeypatch: Patch) -> None:
     stdout = pipe(monkeypatch)
     print_records(RECORDS, form, LAYOUT)
-    assert stdout.told() == text
+    assert stdout.written() == text
 
 
-def test_a_document_of_its_own_is_printed_whole(monkeypatch: Patch) -> None:
+def test_json_prints_the_document_instead_of_the_records(monkeypatch: Patch) -> None:
     stdout = pipe(monkeypatch)
     print_records(RECORDS, Form.JSON, LAYOUT, document={"items": RECORDS})
-    assert json.loads(stdout.told()) == {"items": RECORDS}
+    assert json.loads(stdout.written()) == {"items": RECORDS}
 
 
-def test_a_document_is_indented_for_people(monkeypatch: Patch) -> None:
+def test_a_document_is_indented_on_a_terminal(monkeypatch: Patch) -> None:
     stdout = terminal(monkeypatch)
     print_data({"a": 1})
-    assert stdout.told() == '{\n  "a": 1\n}\n'
+    assert stdout.written() == '{\n  "a": 1\n}\n'
 
 
-def test_a_status_has_a_colour_on_a_terminal_and_nowhere_else(monkeypatch: Patch) -> None:
+def test_a_status_has_a_colour_only_on_a_terminal(monkeypatch: Patch) -> None:
     terminal(monkeypatch)
     assert status_word("FAILED") == "\x1b[31mFAILED\x1b[0m"
     assert status_word("SOMETHING_NEWER") == "SOMETHING_NEWER"
@@ -114,31 +114,33 @@ def test_a_status_has_a_colour_on_a_terminal_and_nowhere_else(monkeypatch: Patch
     assert status_word("FAILED") == "FAILED"
 
 
-def test_colours_reach_the_table_of_a_terminal(monkeypatch: Patch) -> None:
+def test_a_table_on_a_terminal_has_colours(monkeypatch: Patch) -> None:
     stdout = terminal(monkeypatch)
     print_records(RECORDS, None, LAYOUT)
     print_record(RECORDS[0], None, LAYOUT)
-    assert stdout.told().count("\x1b[31mFAILED\x1b[0m") == 2
+    assert stdout.written().count("\x1b[31mFAILED\x1b[0m") == 2
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "shift_jis"])
-def test_what_stdout_cannot_show_is_escaped(encoding: str, monkeypatch: Patch) -> None:
+def test_characters_that_stdout_cannot_encode_are_escaped(
+    encoding: str, monkeypatch: Patch
+) -> None:
     stdout = pipe(monkeypatch, encoding)
     print_records([{"id": "🎉", "status": "x"}], Form.TABLE, LAYOUT)
     print_records([{"id": "🎉", "status": "x"}], Form.JSON, LAYOUT)
-    assert r"\U0001f389" in stdout.told()
-    assert json.loads(stdout.told().splitlines()[-1])[0]["id"] == "🎉"
+    assert r"\U0001f389" in stdout.written()
+    assert json.loads(stdout.written().splitlines()[-1])[0]["id"] == "🎉"
 
 
-def test_a_line_of_data_cannot_steer_the_terminal(monkeypatch: Patch) -> None:
+def test_control_characters_in_data_are_escaped(monkeypatch: Patch) -> None:
     stdout = terminal(monkeypatch)
     print_line("\x1b]0;owned\x07\u202etxt.exe\x9b31m")
-    told = stdout.told()
+    text = stdout.written()
     for character in "\x1b\x07\u202e\x9b":
-        assert character not in told
+        assert character not in text
 
 
-def test_a_line_is_there_before_the_next_one_comes(monkeypatch: Patch) -> None:
+def test_each_line_is_flushed(monkeypatch: Patch) -> None:
     read_end, write_end = os.pipe()
     with os.fdopen(write_end, "w", buffering=8192) as stdout, os.fdopen(read_end) as reader:
         monkeypatch.setattr(sys, "stdout", stdout)
@@ -146,13 +148,13 @@ def test_a_line_is_there_before_the_next_one_comes(monkeypatch: Patch) -> None:
         assert reader.readline() == "at once\n"
 
 
-def test_the_name_of_anything_is_its_id(monkeypatch: Patch) -> None:
+def test_the_format_name_prints_ids(monkeypatch: Patch) -> None:
     stdout = pipe(monkeypatch)
     record: dict[str, Any] = {"id": "a", "status": "FAILED"}
     print_record(record, Form.NAME, LAYOUT)
     print_record(record, Form.STATUS, LAYOUT)
     print_record(record, Form.JSONL, LAYOUT)
     print_record(record, Form.WIDE, LAYOUT)
-    assert stdout.told() == (
+    assert stdout.written() == (
         'a\nFAILED\ta\n{"id": "a", "status": "FAILED"}\nID      a\nSTATUS  FAILED\nMORE    more\n'
     )

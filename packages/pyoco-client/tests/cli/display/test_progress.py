@@ -10,7 +10,7 @@ from pyoco_client.cli.display.progress import bar, progress, size_of
 from pyoco_client.cli.display.safe_text import columns_of
 from pyoco_testkit.terminal_session import TerminalSession
 
-# Goes on when the test lets it.
+# Advances by each number that the test writes to a pipe.
 PROGRAM = """
 import os, sys
 from pyoco_client.cli.display.progress import progress
@@ -29,7 +29,7 @@ print("done")
         (40, 2048, "送信中 fl.. [======      ]  50% 2.0 KiB"),
     ],
 )
-async def test_a_bar_shows_how_much_is_done_and_goes_with_the_end(
+async def test_a_bar_shows_the_progress_and_disappears_at_the_end(
     columns: int, total: int, shown: str
 ) -> None:
     read_end, write_end = os.pipe()
@@ -47,7 +47,7 @@ async def test_a_bar_shows_how_much_is_done_and_goes_with_the_end(
         assert session.is_as_found
 
 
-async def test_a_bar_without_an_end_moves() -> None:
+async def test_a_bar_without_a_total_moves() -> None:
     read_end, write_end = os.pipe()
     command = [sys.executable, "-c", PROGRAM, str(read_end), "0"]
     async with TerminalSession(command, open_files=[read_end]) as session:
@@ -60,7 +60,7 @@ async def test_a_bar_without_an_end_moves() -> None:
     os.close(write_end)
 
 
-def test_nothing_is_written_where_there_is_no_terminal() -> None:
+def test_nothing_is_written_without_a_terminal() -> None:
     stream = io.StringIO()
     with progress("sending", 10, stream) as advance:
         advance(10)
@@ -74,11 +74,13 @@ def test_nothing_is_written_where_there_is_no_terminal() -> None:
     st.integers(0, 1000),
     st.integers(0, 130),
 )
-def test_a_bar_fits(label: str, done: int, total: int | None, tick: int, width: int) -> None:
+def test_a_bar_fits_the_width(
+    label: str, done: int, total: int | None, tick: int, width: int
+) -> None:
     assert columns_of(bar(label, done, total, tick=tick, width=width)) <= width
 
 
-def test_sizes_are_said_as_people_say_them() -> None:
+def test_sizes_have_their_units() -> None:
     sizes = [0, 1023, 1024, 1536 * 1024, 3 * 1024**3, 5 * 1024**4]
     assert [size_of(size) for size in sizes] == [
         *("0 B", "1023 B", "1.0 KiB", "1.5 MiB", "3.0 GiB", "5120.0 GiB"),

@@ -18,7 +18,7 @@ def field(name: str) -> Any:
 COLUMNS = (Column("ID", field("id")), Column("NAME", field("name"), shrinks=True))
 
 
-def test_columns_are_aligned_also_below_wide_characters() -> None:
+def test_columns_are_aligned_with_wide_characters() -> None:
     records = [{"id": "日本", "name": "太郎"}, {"id": "a", "name": "b"}, {"id": "é", "name": "c"}]
     assert table(records, COLUMNS) == [
         "ID    NAME",
@@ -28,12 +28,12 @@ def test_columns_are_aligned_also_below_wide_characters() -> None:
     ]
 
 
-def test_only_what_may_shrink_is_cut_to_the_width_of_the_terminal() -> None:
+def test_only_columns_that_shrink_are_cut_to_the_width() -> None:
     records = [{"id": "7d0c1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4", "name": "とても長い名前のフロー"}]
     title, line = table(records, COLUMNS, width=54)
     assert line == "7d0c1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4  とても長い名前.."
     assert columns_of(line) == 54
-    # There is no room at all: the id is whole all the same.
+    # The id is never cut, even without room.
     assert "7d0c1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4" in table(records, COLUMNS, width=20)[1]
     assert title.startswith("ID")
 
@@ -45,7 +45,7 @@ MORE = (
 )
 
 
-def test_what_is_empty_or_has_no_room_is_left_out_on_a_terminal() -> None:
+def test_empty_columns_and_those_without_room_are_left_out() -> None:
     records = [{"id": "a" * 20, "name": "b", "tag": "cpu"}]
     title = table(records, MORE)[0]
     assert title.split() == ["ID", "NAME", "TAG", "WHY"]
@@ -56,24 +56,24 @@ def test_what_is_empty_or_has_no_room_is_left_out_on_a_terminal() -> None:
     assert table([], MORE, width=80)[0].split() == ["ID", "NAME", "TAG", "WHY"]
 
 
-def test_no_record_is_a_table_of_titles() -> None:
+def test_a_table_without_records_has_its_titles() -> None:
     assert table([], COLUMNS) == ["ID  NAME"]
 
 
-def test_a_cell_is_one_line_and_cannot_steer_the_terminal() -> None:
+def test_a_cell_is_one_line_without_control_characters() -> None:
     (_, line) = table([{"id": "a\nb\tc", "name": "\x1b[2J\x9b31m"}], COLUMNS)
     assert line == r"a b c  \u001b[2J\u009b31m"
 
 
-def test_colours_take_no_room() -> None:
+def test_colours_take_no_columns() -> None:
     def red(title: str, text: str) -> str:
         return f"\x1b[31m{text}\x1b[0m" if title == "ID" else text
 
-    (_, line) = table([{"id": "x", "name": "y"}], COLUMNS, dressed=red)
+    (_, line) = table([{"id": "x", "name": "y"}], COLUMNS, styled=red)
     assert line == "\x1b[31mx\x1b[0m   y"
 
 
-def test_a_single_record_is_a_line_for_each_field_that_has_something_to_say() -> None:
+def test_a_single_record_has_a_line_for_each_field_that_is_not_empty() -> None:
     assert pairs({"id": "1", "name": ""}, COLUMNS) == ["ID  1"]
     assert pairs({"id": "1", "name": "太郎"}, COLUMNS) == ["ID    1", "NAME  太郎"]
     assert pairs({}, COLUMNS) == []

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from pyoco_client.cli.arguments import POSITIVE_SECONDS, BadArgumentError, checked_run_id
-from pyoco_client.cli.commands.list import filter_options
+from pyoco_client.cli.bulk import confirm, ids_in
 from pyoco_client.cli.connection import EXIT_FAILED, EXIT_OK, Connection, pass_connection
 from pyoco_client.cli.display.layouts import RUN, RUNS
 from pyoco_client.cli.display.output import (
@@ -18,15 +18,15 @@ from pyoco_client.cli.display.output import (
     print_records,
 )
 from pyoco_client.cli.examples import RUN_ID, examples
-from pyoco_client.cli.named_things import make_sure, named
+from pyoco_client.cli.run_filters import RunFilterOptions, filter_options
 from pyoco_client.errors import PyocoError, WaitTimeoutError
 
 if TYPE_CHECKING:
     from pyoco_client import Client, Run
 
-_NOT_OVER: Final = ("PENDING", "RUNNING", "CANCELLING")
-_ENDED_OTHERWISE: Final = frozenset({"COMPLETED", "FAILED"})
-_ASKED_TO_END: Final = "CANCELLING"
+_NOT_ENDED: Final = ("PENDING", "RUNNING", "CANCELLING")
+_ENDED_WITHOUT_CANCEL: Final = frozenset({"COMPLETED", "FAILED"})
+_CANCELLING: Final = "CANCELLING"
 _BULK_EXAMPLE: Final = "pyoco-client cancel --status PENDING --flow 'hel*' --yes"
 
 
@@ -41,13 +41,13 @@ _BULK_EXAMPLE: Final = "pyoco-client cancel --status PENDING --flow 'hel*' --yes
 )
 @click.argument("run_ids", nargs=-1, metavar="[RUN_ID|-]...")
 @click.option("--run-id", "more_ids", multiple=True, help="A run to cancel; repeatable.")
-@filter_options(*_NOT_OVER)
-@click.option("--dry-run", is_flag=True, help="List what would be cancelled, and change nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask before all that match are cancelled.")
-@click.option("--reason", help="Why, for whoever looks at the run later.")
-@click.option("--wait", is_flag=True, help="Wait until each run is over; exit 1 if one is not.")
+@filter_options(*_NOT_ENDED)
+@click.option("--dry-run", is_flag=True, help="List the runs to cancel, and change nothing.")
+@click.option("--yes", is_flag=True, help="Cancel all matching runs without a question.")
+@click.option("--reason", help="The reason, stored with the run.")
+@click.option("--wait", is_flag=True, help="Wait until each run has ended; exit 1 if one has not.")
 @click.option(
-    "--timeout-sec", type=POSITIVE_SECONDS, help="With --wait: give up after this long in all."
+    "--timeout-sec", type=POSITIVE_SECONDS, help="With --wait: maximum time to wait in total."
 )
 @data_output
 @pass_connection
@@ -56,9 +56,7 @@ def cancel(
     *,
     run_ids: tuple[str, ...],
     more_ids: tuple[str, ...],
-    statuses: tuple[str, ...],
-    flow: str | None,
-    tag: str | None,
+    filters: RunFilterOptions,
     dry_run: bool,
     yes: bool,
     reason: str | None,
@@ -66,26 +64,25 @@ def cancel(
     timeout_sec: float | None,
     form: Form | None,
 ) -> int:
-    """Cancel a run, or all that match.
+    """Cancel a run, or all matching runs.
 
-    A run is named by its id, as an argument, by --run-id, or on stdin (-). Or --status, --flow and
-    --tag choose runs: all that match and are not over. With --wait the exit code is 0 when each
-    run is over, in whatever way; a run that was over before is left as it is.
+    Give run ids as arguments, by --run-id, or on stdin (-). Or select runs by --status, --flow and
+    --tag: all matching runs that have not ended. With --wait the exit code is 0 when each run has
+    ended, with any status; a run that had ended before does not change.
     """
-    filters = {"flow": flow, "tag": tag, "status": statuses or None}
     by_filter = any(value is not None for value in filters.values())
-    ids = [checked_run_id(name) for name in named([*run_ids, *more_ids])]
+    ids = [checked_run_id(word) for word in ids_in([*run_ids, *more_ids])]
     _check(bool(run_ids or more_ids), by_filter, wait=wait, timeout_sec=timeout_sec)
     with connection.open() as client:
         if by_filter:
-            query: dict[str, Any] = {**filters, "status": statuses or _NOT_OVER}
+            query: RunFilterOptions = {**filters, "status": filters["status"] or _NOT_ENDED}
             found = [item.as_dict() for item in client.runs.iter(**query)]
             if dry_run:
                 print_records(found, form, RUNS)
                 return EXIT_OK
             ids = [str(item["run_id"]) for item in found]
             if ids:
-                make_sure(f"Cancel {_counted(len(ids))}?", yes=yes, example=_BULK_EXAMPLE)
+                confirm(f"Cancel {_counted(len(ids))}?", yes=yes, example=_BULK_EXAMPLE)
         elif dry_run:
             print_records([client.run(each).get().as_dict() for each in ids], form, RUNS)
             return EXIT_OK
@@ -109,8 +106,8 @@ def _check(by_id: bool, by_filter: bool, *, wait: bool, timeout_sec: float | Non
     if not by_id and not by_filter:
         raise BadArgumentError("Missing option '--run-id', or --status, --flow or --tag.")
     if timeout_sec is not None and not wait:
-        # The published command takes it so, and scripts count on the cancel.
-        print_note("note: --timeout-sec has a meaning only with --wait")
+        # Only a note: the published command accepts this, and scripts rely on the cancel.
+        print_note("note: --timeout-sec has an effect only with --wait")
 
 
 def _cancel_all(
@@ -122,14 +119,14 @@ def _cancel_all(
     timeout_sec: float | None,
     is_single: bool,
 ) -> tuple[int, list[dict[str, Any]]]:
-    """Return the exit code and the runs; all are asked to end before any is waited for."""
+    """Return the exit code and the runs; cancel all runs before waiting for the first one."""
     code = EXIT_OK
     runs: dict[str, Run] = {}
     for run_id in ids:
         try:
             run = client.run(run_id).cancel(reason=reason)
         except PyocoError as error:
-            # One that is gone meanwhile does not spare the others.
+            # A run that was deleted meanwhile must not keep the others from being cancelled.
             if is_single or error.status is None:
                 raise
             print_problem(error)
@@ -142,20 +139,21 @@ def _cancel_all(
         try:
             runs[run_id] = client.run(run_id).wait(left)
         except WaitTimeoutError as error:
-            print_note(f"run {run_id} is {error.last_status or 'not over'} after {timeout_sec:g} s")
+            status = error.last_status or "in an unknown state"
+            print_note(f"run {run_id} is {status} after {timeout_sec:g} s")
             code = EXIT_FAILED
     return code, [run.as_dict() for run in runs.values()]
 
 
 def _print_summary(runs: list[dict[str, Any]], *, waited: bool) -> None:
-    left_alone = sum(run["status"] in _ENDED_OTHERWISE for run in runs)
-    # Without waiting a cancel that is recorded is all there is to tell.
-    going_on = sum(waited and run["status"] == _ASKED_TO_END for run in runs)
-    print_note(f"{_counted(len(runs) - left_alone - going_on)} cancelled")
-    if going_on:
-        print_note(f"{_counted(going_on)} not over yet")
-    if left_alone:
-        print_note(f"{_counted(left_alone)} had ended already")
+    unchanged = sum(run["status"] in _ENDED_WITHOUT_CANCEL for run in runs)
+    # Without --wait a run counts as cancelled as soon as its cancel is recorded.
+    unfinished = sum(waited and run["status"] == _CANCELLING for run in runs)
+    print_note(f"{_counted(len(runs) - unchanged - unfinished)} cancelled")
+    if unfinished:
+        print_note(f"{_counted(unfinished)} not ended yet")
+    if unchanged:
+        print_note(f"{_counted(unchanged)} had ended already")
 
 
 def _counted(number: int) -> str:

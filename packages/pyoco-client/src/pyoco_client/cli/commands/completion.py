@@ -1,15 +1,15 @@
-"""The command `completion`: what a shell needs to complete our command lines."""
+"""The command `completion`."""
 
 from typing import Final
 
 import click
 
 from pyoco_client.cli.connection import EXIT_OK
-from pyoco_client.cli.display.output import print_dressed
+from pyoco_client.cli.display.output import print_styled
 from pyoco_client.cli.examples import examples
 
 _PROGRAM: Final = "pyoco-client"
-# The variable by which click knows that a shell asks; its name follows from the program's.
+# The environment variable of click's completion protocol; click derives it from the program name.
 _VARIABLE: Final = "_PYOCO_CLIENT_COMPLETE"
 
 
@@ -17,7 +17,7 @@ _VARIABLE: Final = "_PYOCO_CLIENT_COMPLETE"
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> int:
-    """Print the script that makes a shell complete our commands and options.
+    """Print the script that completes commands and options in a shell.
 
     \b
     bash  pyoco-client completion bash > ~/.local/share/bash-completion/completions/pyoco-client
@@ -28,7 +28,7 @@ def completion(context: click.Context, shell: str) -> int:
 
     kind = get_completion_class(shell)
     if kind is None:
-        raise click.UsageError(f"nothing is known of {shell}", context)
+        raise click.UsageError(f"{shell} is not supported", context)
     script = kind(context.find_root().command, {}, _PROGRAM, _VARIABLE).source()
-    print_dressed([script.strip()])
+    print_styled([script.strip()])
     return EXIT_OK

@@ -1,4 +1,4 @@
-"""The commands `context list`, `use`, `set`, `show` and `delete`: gateways by name."""
+"""The commands `context list`, `show`, `use`, `set` and `delete`."""
 
 import stat
 import sys
@@ -42,7 +42,7 @@ from pyoco_client.configuration import (
 from pyoco_client.environment import variables
 from pyoco_client.errors import ConfigurationError
 
-# Says that there is one, and nothing of it: neither a part nor its length.
+# Shown instead of an API key; reveals neither a part of the key nor its length.
 MASK: Final = "********"
 _SET_EXAMPLE: Final = "pyoco-client context set local --server http://127.0.0.1:8000"
 
@@ -77,23 +77,23 @@ def _names(_context: click.Context, _parameter: click.Parameter, incomplete: str
     epilog=examples("pyoco-client context list"),
 )
 def context() -> None:
-    """Name gateways, and choose which one is in use.
+    """Store gateways under names and choose one.
 
-    They are kept in a file that only you can read: PYOCO_CONFIG, or else pyoco/contexts.toml in
-    XDG_CONFIG_HOME or ~/.config. Options and environment variables win over it.
+    The file is readable only for its owner: PYOCO_CONFIG, or else pyoco/contexts.toml in
+    XDG_CONFIG_HOME or ~/.config. Options and environment variables take precedence over it.
     """
 
 
 @context.command("list", epilog=examples("pyoco-client context list"))
 @data_output
 def list_contexts(form: Form | None) -> int:
-    """List the gateways that have a name."""
+    """List the stored gateways."""
     path, contexts = _read()
     records = [_record(name, contexts) for name in contexts.by_name]
     if not records:
-        print_note(f"There is no context in {path} yet. Make one: {_SET_EXAMPLE}")
+        print_note(f"There is no context in {path} yet. Create one: {_SET_EXAMPLE}")
     print_records(records, form, _LAYOUT)
-    _warn_of_others(path)
+    _warn_if_readable_by_others(path)
     return EXIT_OK
 
 
@@ -104,27 +104,27 @@ def list_contexts(form: Form | None) -> int:
 @click.argument("name", required=False, shell_complete=_names)
 @data_output
 def show_context(name: str | None, form: Form | None) -> int:
-    """Show one gateway, or the one in use; API keys are never shown."""
+    """Show one context, or the current one; API keys are never shown."""
     path, contexts = _read()
     chosen = name or variables().get(CONTEXT_VARIABLE) or contexts.current
     if chosen is None:
-        raise BadArgumentError(f"no context is in use in {path}", _SET_EXAMPLE)
-    _known(contexts, chosen)
+        raise BadArgumentError(f"{path} has no current context", _SET_EXAMPLE)
+    _require(contexts, chosen)
     print_record(_record(chosen, contexts), form, replace(_LAYOUT, columns=_LAYOUT.wide))
-    _warn_of_others(path)
-    _note_what_wins()
+    _warn_if_readable_by_others(path)
+    _note_overriding_variables()
     return EXIT_OK
 
 
 @context.command("use", epilog=examples("pyoco-client context use local"))
 @click.argument("name", shell_complete=_names)
 def use_context(name: str) -> int:
-    """Use a gateway from now on."""
+    """Make a context the current one."""
     path, contexts = _read()
-    _known(contexts, name)
+    _require(contexts, name)
     write_contexts(path, contexts.using(name))
-    print_note(f"context {name} is in use: {shown_address(contexts.named(name).server)}")
-    _note_what_wins()
+    print_note(f"the current context is {name}: {shown_address(contexts.named(name).server)}")
+    _note_overriding_variables()
     return EXIT_OK
 
 
@@ -136,12 +136,12 @@ def use_context(name: str) -> int:
     ),
 )
 @click.argument("name", shell_complete=_names)
-@click.option("--server", metavar="URL", help="Address of the gateway; needed for a new name.")
-@click.option("--api-key", help="Key to send to it. Other users may see it while this runs.")
+@click.option("--server", metavar="URL", help="Address of the gateway; required for a new name.")
+@click.option("--api-key", help="API key. Other users of this machine may see it in `ps`.")
 @click.option("--api-key-stdin", is_flag=True, help="Read the key from stdin, or ask for it.")
-@click.option("--no-api-key", is_flag=True, help="Forget the key.")
+@click.option("--no-api-key", is_flag=True, help="Delete the stored key.")
 @click.option("--api-key-header", help="Header that carries the key.  [default: X-API-Key]")
-@click.option("--lang", help="Language of what the server says: en or ja.")
+@click.option("--lang", help="Language of the server's messages: en or ja.")
 def set_context(
     *,
     name: str,
@@ -152,9 +152,10 @@ def set_context(
     api_key_header: str | None,
     lang: str | None,
 ) -> int:
-    """Give a gateway a name, or change what is kept under one.
+    """Store a gateway under a name, or change a stored one.
 
-    What is not named stays. The first gateway is in use at once; `context use` chooses another.
+    Values without an option stay as they are. The first context becomes the current one; `context
+    use` selects another.
     """
     if (api_key is not None) + api_key_stdin + no_api_key > 1:
         raise BadArgumentError(
@@ -173,9 +174,9 @@ def set_context(
         if server is not None:
             server = checked_server(server)
             if before is not None and before.api_key is not None and before.server != server:
-                # A key is for one server; it must not be sent to the next one unasked.
+                # A key belongs to one server and must not be sent to another one.
                 after = replace(after, api_key=None)
-                print_note("the API key was for the server before, and is forgotten")
+                print_note("the stored API key belonged to the previous server and is deleted")
             after = replace(after, server=server)
         if api_key_stdin:
             api_key = _read_key()
@@ -191,20 +192,20 @@ def set_context(
         raise BadArgumentError(str(error), _SET_EXAMPLE) from error
     changed = contexts.with_context(name, after)
     write_contexts(path, changed)
-    print_note(f"context {name} is kept in {path}")
+    print_note(f"context {name} is stored in {path}")
     if changed.current != name:
-        print_note(f"  use it: pyoco-client context use {name}")
+        print_note(f"  make it the current one: pyoco-client context use {name}")
     return EXIT_OK
 
 
 @context.command("delete", epilog=examples("pyoco-client context delete local"))
 @click.argument("name", shell_complete=_names)
 def delete_context(name: str) -> int:
-    """Forget a gateway and its key."""
+    """Delete a stored gateway and its key."""
     path, contexts = _read()
-    _known(contexts, name)
+    _require(contexts, name)
     write_contexts(path, contexts.without(name))
-    print_note(f"context {name} is forgotten")
+    print_note(f"context {name} is deleted")
     return EXIT_OK
 
 
@@ -212,13 +213,13 @@ def _read() -> tuple[Path, Contexts]:
     path = contexts_path()
     if path is None:
         raise BadArgumentError(
-            f"there is no home directory to keep contexts in; name a file with {FILE_VARIABLE}",
+            f"there is no home directory to store contexts in; set {FILE_VARIABLE} to a file",
             f"{FILE_VARIABLE}=contexts.toml {_SET_EXAMPLE}",
         )
     return path, read_contexts(path)
 
 
-def _known(contexts: Contexts, name: str) -> None:
+def _require(contexts: Contexts, name: str) -> None:
     try:
         contexts.named(name)
     except ConfigurationError as error:
@@ -243,17 +244,17 @@ def _record(name: str, contexts: Contexts) -> Mapping[str, Any]:
     }
 
 
-def _warn_of_others(path: Path) -> None:
+def _warn_if_readable_by_others(path: Path) -> None:
     try:
         mode = path.stat().st_mode
     except OSError:
         return
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
-        print_note(f"warning: others can read {path}; keep it to yourself: chmod 600 {path}")
+        print_note(f"warning: other users can read {path}; restrict it: chmod 600 {path}")
 
 
-def _note_what_wins() -> None:
+def _note_overriding_variables() -> None:
     found = variables()
     for name in (SERVER_VARIABLE, API_KEY_VARIABLE):
         if found.get(name):
-            print_note(f"note: {name} is set, and wins over the context")
+            print_note(f"note: {name} is set and takes precedence over the context")

@@ -1,11 +1,12 @@
 """The commands `dlq list`, `dlq show`, `dlq redrive` and `dlq discard`."""
 
-from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from pyoco_client.cli.arguments import BadArgumentError, checked_run_id
+from pyoco_client.cli.arguments import BadArgumentError, Decorated, checked_run_id, with_options
+from pyoco_client.cli.bulk import confirm, ids_in
 from pyoco_client.cli.connection import EXIT_FAILED, EXIT_OK, Connection, pass_connection
 from pyoco_client.cli.display.layouts import DISCARDED, LETTER, LETTERS, REDRIVEN
 from pyoco_client.cli.display.output import (
@@ -19,22 +20,21 @@ from pyoco_client.cli.display.output import (
 )
 from pyoco_client.cli.examples import examples
 from pyoco_client.cli.lazy_group import HelpfulGroup
-from pyoco_client.cli.named_things import make_sure, named
 from pyoco_client.errors import PyocoApiError
 
-_Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
+if TYPE_CHECKING:
+    from pyoco_client import Client
 _BULK_EXAMPLE: Final = "pyoco-client dlq redrive --reason execution_error --yes"
 _SEQS: Final = click.argument("words", nargs=-1, metavar="[SEQ|-]...")
 
 
-def _filters(command: _Decorated) -> _Decorated:
-    for option in (
-        click.option("--run-id", help="Only letters of this run."),
-        click.option("--tag", help="Only letters of jobs with this tag."),
+def _filters(command: Decorated) -> Decorated:
+    return with_options(
+        command,
         click.option("--reason", help="Only letters with this reason, such as execution_error."),
-    ):
-        command = option(command)
-    return command
+        click.option("--tag", help="Only letters of jobs with this tag."),
+        click.option("--run-id", help="Only letters of this run."),
+    )
 
 
 @click.group(
@@ -45,8 +45,8 @@ def _filters(command: _Decorated) -> _Decorated:
 def dlq() -> None:
     """List, redrive and discard dead letters.
 
-    A job that cannot be done leaves a dead letter. When its cause is mended, redrive it: its run
-    is run again, as a new run.
+    A job that cannot be run leaves a dead letter. After fixing the cause, redrive the letter: the
+    run is run again, as a new run.
     """
 
 
@@ -58,8 +58,10 @@ def dlq() -> None:
     ),
 )
 @_filters
-@click.option("--limit", type=click.IntRange(1, 200), help="How many at most.  [default: 50]")
-@click.option("--cursor", help="Go on where a page ended: its next_cursor.")
+@click.option(
+    "--limit", type=click.IntRange(1, 200), help="Maximum number of letters.  [default: 50]"
+)
+@click.option("--cursor", help="Continue after a page: its next_cursor.")
 @data_output
 @pass_connection
 def list_letters(
@@ -88,7 +90,7 @@ def list_letters(
 @data_output
 @pass_connection
 def show(connection: Connection, seq: int, form: Form | None) -> int:
-    """Print all of a dead letter."""
+    """Print one dead letter with all its fields."""
     with connection.open() as client:
         letter = client.dlq.show(seq)
     print_record(letter.as_dict(), form, LETTER)
@@ -105,10 +107,14 @@ def show(connection: Connection, seq: int, form: Form | None) -> int:
 @_SEQS
 @_filters
 @click.option("--all", "every", is_flag=True, help="Every letter.")
-@click.option("--max", "limit", type=click.IntRange(1, 1000), help="At most so many at a time.")
-@click.option("--rate-per-sec", type=click.FloatRange(0.1, 1000), help="No faster than this.")
-@click.option("--dry-run", is_flag=True, help="Say what would happen, and change nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask before all that match are redriven.")
+@click.option(
+    "--max", "limit", type=click.IntRange(1, 1000), help="Maximum number of letters per call."
+)
+@click.option(
+    "--rate-per-sec", type=click.FloatRange(0.1, 1000), help="Maximum number of letters per second."
+)
+@click.option("--dry-run", is_flag=True, help="List the letters to redrive, and change nothing.")
+@click.option("--yes", is_flag=True, help="Redrive all matching letters without a question.")
 @data_output
 @pass_connection
 def redrive(
@@ -127,8 +133,8 @@ def redrive(
 ) -> int:
     """Run dead letters again, each as a new run.
 
-    Letters are named by their sequence, as arguments or on stdin (-), or chosen by --reason, --tag
-    and --run-id. A run is redriven once, however often it is asked for.
+    Give letters by their sequence numbers, as arguments or on stdin (-), or select them by
+    --reason, --tag and --run-id. A letter is redriven once, even if the command is repeated.
     """
     filters: dict[str, Any] = {
         "reason": reason,
@@ -138,12 +144,12 @@ def redrive(
     }
     by_filter = any(filters.values())
     if bool(words) == by_filter:
-        what = "exclude each other" if words else "are missing: name one or the other"
+        what = "exclude each other" if words else "are missing: give one or the other"
         raise BadArgumentError(f"SEQ and --reason, --tag, --run-id, --all {what}")
     if words:
         if dry_run or limit is not None or rate_per_sec is not None:
             raise BadArgumentError(
-                "--dry-run, --max and --rate-per-sec go with --reason, --tag, --run-id or --all",
+                "--dry-run, --max and --rate-per-sec need --reason, --tag, --run-id or --all",
                 "pyoco-client dlq redrive --reason execution_error --dry-run",
             )
         return _redrive_named(connection, _sequences(words), form)
@@ -151,27 +157,20 @@ def redrive(
         limits: dict[str, Any] = {**filters, "limit": limit, "rate_per_sec": rate_per_sec}
         if not dry_run and not yes:
             matched = client.dlq.redrive_all(**limits, dry_run=True).matched
-            make_sure(f"Redrive {_counted(matched)}?", yes=yes, example=_BULK_EXAMPLE)
+            confirm(f"Redrive {_counted(matched)}?", yes=yes, example=_BULK_EXAMPLE)
         report = client.dlq.redrive_all(**limits, dry_run=dry_run).as_dict()
     print_records(report["redriven"], form, REDRIVEN, document=report)
     for failure in report["failed"]:
         print_note(f"{failure['seq']}: {failure['err_id']}: {failure['detail']}")
     if report["remaining"]:
-        print_note("more letters match: repeat the command for the next ones")
+        print_note("more letters match: repeat the command to redrive them")
     return EXIT_FAILED if report["failed"] else EXIT_OK
 
 
-def _redrive_named(connection: Connection, sequences: list[int], form: Form | None) -> int:
-    code, redriven = EXIT_OK, list[dict[str, Any]]()
-    with connection.open() as client:
-        for seq in sequences:
-            try:
-                redriven.append(client.dlq.redrive(seq).as_dict())
-            except PyocoApiError as error:
-                if len(sequences) == 1:
-                    raise
-                print_problem(error)
-                code = EXIT_FAILED
+def _redrive_named(connection: Connection, sequences: Sequence[int], form: Form | None) -> int:
+    code, redriven = _for_each(
+        connection, sequences, lambda client, seq: client.dlq.redrive(seq).as_dict()
+    )
     if len(sequences) == 1:
         print_record(redriven[0], form, REDRIVEN)
     else:
@@ -189,33 +188,48 @@ def _redrive_named(connection: Connection, sequences: list[int], form: Form | No
 @data_output
 @pass_connection
 def discard(connection: Connection, words: tuple[str, ...], form: Form | None) -> int:
-    """Remove dead letters; their runs stay as they are."""
+    """Delete dead letters; their runs do not change."""
     if not words:
         raise BadArgumentError("Missing argument 'SEQ'.")
-    sequences = _sequences(words)
-    code, discarded = EXIT_OK, list[dict[str, Any]]()
+    code, discarded = _for_each(connection, _sequences(words), _discarded)
+    print_records(discarded, form, DISCARDED)
+    return code
+
+
+def _discarded(client: "Client", seq: int) -> dict[str, Any]:
+    client.dlq.discard(seq)
+    return {"seq": seq, "discarded": True}
+
+
+def _for_each(
+    connection: Connection,
+    sequences: Sequence[int],
+    action: Callable[["Client", int], dict[str, Any]],
+) -> tuple[int, list[dict[str, Any]]]:
+    """Return the exit code and the results of an action on each letter.
+
+    An error about one of several letters is printed, and the others are still processed.
+    """
+    code, results = EXIT_OK, list[dict[str, Any]]()
     with connection.open() as client:
         for seq in sequences:
             try:
-                client.dlq.discard(seq)
+                results.append(action(client, seq))
             except PyocoApiError as error:
                 if len(sequences) == 1:
                     raise
                 print_problem(error)
                 code = EXIT_FAILED
-            else:
-                discarded.append({"seq": seq, "discarded": True})
-    print_records(discarded, form, DISCARDED)
-    return code
+    return code, results
 
 
 def _sequences(words: tuple[str, ...]) -> list[int]:
     sequences = []
-    for word in named(words):
+    for word in ids_in(words):
         if not word.isdecimal() or int(word) < 1:
             raise BadArgumentError(
-                f"{word!r} is not the sequence of a dead letter;"
-                " `pyoco-client dlq list -o name` prints those there are"
+                f"{word!r} is not the sequence number of a dead letter;"
+                " list them: pyoco-client dlq list -o name"
             )
         sequences.append(int(word))
     return sequences

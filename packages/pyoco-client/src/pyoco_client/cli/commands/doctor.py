@@ -1,4 +1,4 @@
-"""The command `doctor`: what is wrong between here and the workers, and what to do about it."""
+"""The command `doctor`."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -13,7 +13,7 @@ from pyoco_client.cli.display.output import (
     is_terminal,
     output_option,
     print_data,
-    print_dressed,
+    print_styled,
     terminal_width,
 )
 from pyoco_client.cli.display.safe_text import padded, safe_line, wrapped
@@ -39,10 +39,11 @@ _DEFAULT_TIMEOUT_SEC: Final = 10.0
 @output_option(Form.TEXT, Form.JSON, otherwise="text on a terminal, else json")
 @pass_connection
 def doctor(connection: Connection, form: Form | None) -> int:
-    """Look at everything between here and the workers, and say what to do about it.
+    """Check the gateway, the broker and the workers, and say what to fix.
 
-    Nothing is changed. Each line is ok, a warning or a failure; what is not ok comes with the next
-    thing to do. The exit code is 1 if there is a failure. What an API key may not see is left out.
+    The command changes nothing. Each check ends with ok, a warning or a failure; a warning or
+    failure comes with the next step. The exit code is 1 if there is a failure. Checks that the API
+    key does not permit are left out.
     """
     findings = _findings(connection)
     failed = any(finding.level == "failure" for finding in findings)
@@ -50,7 +51,7 @@ def doctor(connection: Connection, form: Form | None) -> int:
         checks = [asdict(finding) for finding in findings]
         print_data({"healthy": not failed, "checks": checks})
     else:
-        print_dressed(_lines(findings))
+        print_styled(_lines(findings))
     return EXIT_FAILED if failed else EXIT_OK
 
 
@@ -59,7 +60,7 @@ def _findings(connection: Connection) -> "Sequence[Finding]":
     from pyoco_client.cli.diagnosis.findings import Target
     from pyoco_client.cli.diagnosis.fleet_checks import fleet_findings
     from pyoco_client.cli.diagnosis.gateway_checks import gateway_findings
-    from pyoco_client.cli.diagnosis.probes import look
+    from pyoco_client.cli.diagnosis.probes import probe
 
     settings = connection.settings()
     headers = {
@@ -69,7 +70,7 @@ def _findings(connection: Connection) -> "Sequence[Finding]":
     }
     if settings.api_key is not None:
         headers[settings.api_key_header] = settings.api_key
-    seen = look(
+    seen = probe(
         settings.server,
         headers=headers,
         timeout=connection.timeout or _DEFAULT_TIMEOUT_SEC,
@@ -88,7 +89,7 @@ def _lines(findings: "Sequence[Finding]") -> Iterator[str]:
     terminal = terminal_environment()
     in_colour = is_terminal() and not (terminal.no_color or terminal.is_dumb)
     width = terminal_width()
-    # Where the window is narrow the words begin below their title.
+    # In a narrow window the text starts below its title.
     indent = _LEVEL_COLUMNS + _CHECK_COLUMNS
     is_narrow = width is not None and width < 2 * indent
     room = None if width is None else width - (2 if is_narrow else indent) - 1

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from pyoco_client.cli.arguments import BadArgumentError, one_run
+from pyoco_client.cli.arguments import BadArgumentError, run_id_argument
 from pyoco_client.cli.connection import EXIT_OK, Connection, pass_connection
 from pyoco_client.cli.display.layouts import moment
 from pyoco_client.cli.display.output import (
@@ -29,12 +29,12 @@ _FORMS: Final = (Form.TEXT, Form.WIDE, Form.JSON, Form.JSONL)
         f"pyoco-client logs {RUN_ID} --stream stdout --attempt all --output wide",
     )
 )
-@one_run
-@click.option("-f", "--follow", is_flag=True, help="Stay, and print lines as they come.")
-@click.option("--task", help="Only what this task printed.")
+@run_id_argument
+@click.option("-f", "--follow", is_flag=True, help="Print new lines until the run has ended.")
+@click.option("--task", help="Only the output of this task.")
 @click.option("--stream", type=click.Choice(["stdout", "stderr"]), help="Only this stream.")
 @click.option("--attempt", help="Only this attempt: a number, latest or all.  [default: latest]")
-@output_option(*_FORMS, otherwise="text, whatever stdout is")
+@output_option(*_FORMS, otherwise="text")
 @pass_connection
 def logs(
     connection: Connection,
@@ -46,10 +46,7 @@ def logs(
     attempt: str | None,
     form: Form | None,
 ) -> int:
-    """Print what the tasks of a run printed.
-
-    With -f until the run is over and all was printed.
-    """
+    """Print the output of a run."""
     if attempt is not None and attempt not in ("latest", "all") and not attempt.isdecimal():
         raise BadArgumentError(
             f"--attempt {attempt!r} is neither a number nor latest nor all",
@@ -58,7 +55,7 @@ def logs(
     with connection.open() as client:
         handle = client.run(run_id)
         if follow:
-            # A gateway that was never there is told at once, not waited for.
+            # Following waits for an absent gateway. This request fails at once if it was never up.
             handle.get()
         lines = handle.logs(follow, task=task, stream=stream, attempt=attempt)
         if form is Form.JSON:

@@ -1,1 +1,1 @@
-"""What `doctor` looks at, and what it makes of it."""
+"""The checks of `doctor`."""

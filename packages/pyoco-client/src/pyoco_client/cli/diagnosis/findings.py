@@ -1,4 +1,4 @@
-"""What was seen of a gateway, and what is said about it."""
+"""The answers of a gateway to the checks, and the findings about them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 
 class Level(StrEnum):
-    """How a check ended."""
+    """The result of a check."""
 
     OK = "ok"
     WARNING = "warning"
@@ -17,7 +17,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A line of the report: what was looked at, how it is, and what to do next if not well."""
+    """One line of the report: the check, its result, and the next step if it is not ok."""
 
     check: str
     level: Level
@@ -26,26 +26,26 @@ class Finding:
 
 
 def fine(check: str, message: str) -> Finding:
-    """Return that all is well."""
+    """Return a finding without a problem."""
     return Finding(check, Level.OK, message)
 
 
 def warning(check: str, message: str, next_step: str) -> Finding:
-    """Return that something wants a look."""
+    """Return a finding that needs attention."""
     return Finding(check, Level.WARNING, message, next_step)
 
 
 def failure(check: str, message: str, next_step: str) -> Finding:
-    """Return that something does not work."""
+    """Return a finding about something that does not work."""
     return Finding(check, Level.FAILURE, message, next_step)
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Which gateway is looked at, and with which key."""
+    """The gateway to check, and whether requests carry a key."""
 
     server: str
-    # Where the address is from, for a reader who did not expect it.
+    # The setting that gave the address: an option, a variable, a context or the default.
     source: str
     api_key_header: str
     has_key: bool
@@ -53,7 +53,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back for a request; `body` is its JSON, None where it is none."""
+    """The answer to a request; `body` is its JSON, or None if it is not JSON."""
 
     status: int
     headers: Mapping[str, str]
@@ -62,8 +62,8 @@ class Answer:
     ended_at: float
 
     @property
-    def told_at(self) -> float | None:
-        """When it was sent, by the clock of whoever sent it, to the second."""
+    def server_time(self) -> float | None:
+        """The time in the `Date` header, by the server's clock, in whole seconds."""
         try:
             return parsedate_to_datetime(self.headers["date"]).timestamp()
         except (KeyError, ValueError, TypeError):
@@ -71,13 +71,13 @@ class Answer:
 
     @property
     def err_id(self) -> str | None:
-        """The id of the failure; only a gateway says one."""
+        """The error id; only a gateway sends one."""
         found = self.body.get("err_id") if isinstance(self.body, Mapping) else None
         return found if isinstance(found, str) else None
 
     @property
     def detail(self) -> str:
-        """What the answer says of itself, for people."""
+        """The description in an error body, or the HTTP status."""
         if isinstance(self.body, Mapping):
             for name in ("detail", "message"):
                 if isinstance(self.body.get(name), str):
@@ -86,7 +86,7 @@ class Answer:
 
 
 class TroubleKind(StrEnum):
-    """Why no answer came."""
+    """The reason why there is no answer."""
 
     NAME = "name"
     REFUSED = "refused"
@@ -98,7 +98,7 @@ class TroubleKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """No answer came."""
+    """A request without an answer."""
 
     kind: TroubleKind
     reason: str
@@ -106,11 +106,11 @@ class Trouble:
 
 Seen = Answer | Trouble
 
-# What is asked for. The health comes first: without it nothing else is asked.
+# The requests. The health request comes first: if it fails, the others are not sent.
 HEALTH: Final = "GET /health?verbose=1"
 RUNS: Final = "GET /runs?limit=1"
 WORKERS: Final = "GET /workers?scope=all&include_hidden=true&limit=500"
 QUEUES: Final = "GET /queues"
 DEAD_LETTERS: Final = "GET /dlq?limit=200"
-# Refused for its missing form by whoever may use it, so nothing is stored by it.
+# Tests the scope runs:write and stores nothing: the gateway rejects the request without its form.
 WRITING: Final = "POST /runs/yaml/validate"

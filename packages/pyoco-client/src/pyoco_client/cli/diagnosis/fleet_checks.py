@@ -1,4 +1,4 @@
-"""Checks of what is behind the gateway: broker, streams, workers, queues, dead letters."""
+"""Checks of the parts behind the gateway: broker, streams, workers, queues, dead letters."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,12 +22,12 @@ _ALIVE: Final = frozenset({"RUNNING", "IDLE"})
 _LONG_WAIT_SEC: Final = 300.0
 _HOUR: Final = 3600.0
 _DLQ_STREAM: Final = "PYOCO_DLQ"
-# More are not named one by one.
+# Maximum number of names in a list.
 _NAMED: Final = 5
 
 
 def fleet_findings(seen: Mapping[str, Seen]) -> Iterator[Finding]:
-    """Yield what is to be said of all behind the gateway, as far as this caller may see it."""
+    """Yield the findings about all parts that this caller may see."""
     health = seen.get(HEALTH)
     if not isinstance(health, Answer) or not isinstance(health.body, Mapping):
         return
@@ -41,12 +41,12 @@ def fleet_findings(seen: Mapping[str, Seen]) -> Iterator[Finding]:
             yield _resources("streams", details.get("streams"))
             yield _resources("consumers", details.get("consumers"))
             yield from _index(details.get("index"))
-    elif _broker_is_away(seen):
+    elif _broker_is_down(seen):
         is_up = False
         yield failure(
             "broker",
-            "the gateway says that its broker is away",
-            "Operators: start nats-server, and check PYOCO_NATS_URL of the gateway.",
+            "the gateway reports that its broker is down",
+            "Operators: start nats-server, and check the gateway's PYOCO_NATS_URL.",
         )
     if is_up:
         yield from _workers(seen.get(WORKERS))
@@ -54,7 +54,7 @@ def fleet_findings(seen: Mapping[str, Seen]) -> Iterator[Finding]:
         yield from _dead_letters(seen.get(DEAD_LETTERS), health)
 
 
-def _broker_is_away(seen: Mapping[str, Seen]) -> bool:
+def _broker_is_down(seen: Mapping[str, Seen]) -> bool:
     return any(
         isinstance(answer, Answer) and answer.err_id == "ERR-PYOCO-0003" for answer in seen.values()
     )
@@ -67,15 +67,15 @@ def _broker(broker: Mapping[str, Any], *, is_up: bool) -> Finding:
     return failure(
         "broker",
         f"the gateway has no connection to its broker at {address}",
-        "Operators: start nats-server there, or correct PYOCO_NATS_URL of the gateway. It connects"
-        " by itself as soon as it can.",
+        "Operators: start nats-server there, or correct the gateway's PYOCO_NATS_URL. The gateway"
+        " reconnects by itself.",
     )
 
 
 def _resources(check: str, found: Any) -> Finding:
     if not isinstance(found, Sequence):
         return warning(
-            check, "the broker did not tell in time", "Look again; the broker may be overloaded."
+            check, "the broker did not answer in time", "Try again; the broker may be overloaded."
         )
     resources = [each for each in found if isinstance(each, Mapping)]
     missing = [str(each.get("name")) for each in resources if each.get("state") == "missing"]
@@ -83,21 +83,21 @@ def _resources(check: str, found: Any) -> Finding:
         return failure(
             check,
             f"missing: {_listed(missing)}",
-            "Restart the gateway: it creates what is missing. If it may not, its log says why.",
+            "Restart the gateway: it creates missing resources. If it cannot, its log says why.",
         )
-    odd = [
+    different = [
         f"{each.get('name')} ({_differences(each)})"
         for each in resources
         if each.get("state") == "differs"
     ]
-    if odd:
+    if different:
         return warning(
             check,
-            f"not as this gateway would make them: {_listed(odd)}",
-            "What is on the broker holds. Change it there (nats stream edit, nats consumer edit),"
-            " or the gateway's settings if it is meant to be so.",
+            f"different from the gateway's settings: {_listed(different)}",
+            "The broker's values are in effect. Change them there (nats stream edit, nats consumer"
+            " edit), or change the gateway's settings if the values are intended.",
         )
-    return fine(check, f"{len(resources)}, all as they should be")
+    return fine(check, f"{len(resources)}, all as configured")
 
 
 def _differences(resource: Mapping[str, Any]) -> str:
@@ -114,14 +114,14 @@ def _index(index: Any) -> Iterator[Finding]:
     if not index.get("caught_up"):
         yield warning(
             "index",
-            f"the gateway still reads the runs ({index.get('lag')} changes behind)",
-            "Wait a moment: lists are incomplete until it is through.",
+            f"the gateway is still reading the runs ({index.get('lag')} changes left)",
+            "Wait: lists are incomplete until it has finished.",
         )
     elif index.get("unreadable"):
         yield warning(
             "index",
-            f"{index['unreadable']} run records cannot be read and are in no list",
-            "The gateway's log names each; a newer server may have written them.",
+            f"{index['unreadable']} run records cannot be read and are missing in lists",
+            "The gateway's log names each one; a newer server may have written them.",
         )
     else:
         yield fine("index", f"{index.get('runs')} runs, up to date")
@@ -135,7 +135,7 @@ def _workers(seen: Seen | None) -> Iterator[Finding]:
     if not alive:
         yield warning(
             "workers",
-            "none is alive: runs wait until one is",
+            "none is alive: runs wait for a worker",
             "Start one: pyoco-worker --tags default --flow-resolver my_flows.py:resolve",
         )
     else:
@@ -145,14 +145,14 @@ def _workers(seen: Seen | None) -> Iterator[Finding]:
     lost = [
         str(each.get("worker_id"))
         for each in workers
-        # Who was hidden is known to be gone for good.
+        # Operators hide a worker that will not come back.
         if each.get("state") == "DISCONNECTED" and not each.get("hidden")
     ]
     if lost:
         yield warning(
             "workers",
-            f"lost without a goodbye: {_listed(lost)}",
-            "Look at their hosts. What is gone for good can be hidden:"
+            f"lost without a shutdown: {_listed(lost)}",
+            "Check their hosts. Hide a worker that will not come back:"
             f" pyoco-client worker hide {lost[0]}",
         )
 
@@ -167,7 +167,7 @@ def _queues(seen: Seen | None) -> Iterator[Finding]:
             "queues",
             f"{_waiting(queue)} and no worker takes"
             f" {'it' if _count(queue, 'pending') == 1 else 'them'}{_age(queue)}",
-            f"Start a worker for them: pyoco-worker --tags {queue.get('tag')}",
+            f"Start a worker with this tag: pyoco-worker --tags {queue.get('tag')}",
         )
     slow = [
         each
@@ -180,12 +180,12 @@ def _queues(seen: Seen | None) -> Iterator[Finding]:
         yield warning(
             "queues",
             f"{_waiting(queue)}{_age(queue)}; {queue.get('free_slots')} slots are free",
-            "Start more workers with this tag, or raise --concurrency of those there are.",
+            "Start more workers with this tag, or raise the --concurrency of the existing ones.",
         )
     if not alone and not slow:
         waiting = sum(_count(each, "pending") for each in queues)
-        working = sum(_count(each, "in_flight") for each in queues)
-        yield fine("queues", f"{waiting} runs wait, {working} are at work")
+        running = sum(_count(each, "in_flight") for each in queues)
+        yield fine("queues", f"{waiting} runs wait, {running} are running")
 
 
 def _waiting(queue: Mapping[str, Any]) -> str:
@@ -196,7 +196,7 @@ def _waiting(queue: Mapping[str, Any]) -> str:
 
 def _age(queue: Mapping[str, Any]) -> str:
     age = queue.get("oldest_age_sec")
-    return f", the first for {duration(age)}" if isinstance(age, (int, float)) else ""
+    return f", the oldest for {duration(age)}" if isinstance(age, (int, float)) else ""
 
 
 def _dead_letters(seen: Seen | None, health: Answer) -> Iterator[Finding]:
@@ -204,19 +204,19 @@ def _dead_letters(seen: Seen | None, health: Answer) -> Iterator[Finding]:
         return
     letters = [each for each in seen.body.get("items") or () if isinstance(each, Mapping)]
     more = "+" if seen.body.get("next_cursor") else ""
-    now = health.told_at or health.ended_at
+    now = health.server_time or health.ended_at
     fresh = [each for each in letters if _when(each) > now - _HOUR]
     kept = f"{_kept(health) or str(len(letters)) + more} kept"
     if not fresh:
         yield fine("dead letters", f"{kept}, none in the last hour")
         return
     reasons = Counter(str(each.get("reason")) for each in fresh)
-    told = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common())
-    grows = more if len(fresh) == len(letters) else ""
+    listed = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common())
+    at_least = more if len(fresh) == len(letters) else ""
     yield warning(
         "dead letters",
-        f"{len(fresh)}{grows} in the last hour ({told}); {kept}",
-        "Look at them with `pyoco-client dlq list`, and when the cause is mended run them again:"
+        f"{len(fresh)}{at_least} in the last hour ({listed}); {kept}",
+        "List them with `pyoco-client dlq list`. After fixing the cause, run them again:"
         " pyoco-client dlq redrive --all",
     )
 

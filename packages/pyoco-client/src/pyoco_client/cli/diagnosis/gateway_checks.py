@@ -1,4 +1,4 @@
-"""Checks of the gateway itself: is it one, which, since when by its clock, and does it know us."""
+"""Checks of the gateway: its address, version, clock, transport and access."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -28,26 +28,26 @@ _INVALID_KEY: Final = "ERR-PYOCO-0015"
 _MISSING_SCOPE: Final = "ERR-PYOCO-0130"
 _LOOPBACK: Final = re.compile(r"localhost|127(\.\d+){3}|::1")
 
-# Dates are told in whole seconds, and some time goes by on the way.
-_FAIR_SKEW_SEC: Final = 3.0
+# `Date` has whole seconds, and the answer takes some time.
+_MAX_SKEW_SEC: Final = 3.0
 
 _NEXT_FOR: Final[Mapping[TroubleKind, str]] = {
     TroubleKind.NAME: "Check the name in the address (--server, PYOCO_SERVER or the context).",
     TroubleKind.REFUSED: "Start the gateway there (`pyoco-server up`, or `pyoco-server dev` to try"
-    " things out), or name the right address with --server.",
-    TroubleKind.TIMEOUT: "Check that the address is right and that no firewall is in between;"
+    " things out), or give the right address with --server.",
+    TroubleKind.TIMEOUT: "Check that the address is right and that no firewall blocks it;"
     " --timeout SEC waits longer.",
     TroubleKind.CERTIFICATE: "Check that the address begins with the right one of http:// and"
     " https://, and that this machine trusts the certificate (SSL_CERT_FILE).",
     TroubleKind.ENVIRONMENT: ENVIRONMENT_HINT,
-    TroubleKind.OTHER: "Check the address and the network between here and there.",
+    TroubleKind.OTHER: "Check the address and the network.",
 }
 
 
 def gateway_findings(
     target: Target, seen: Mapping[str, Seen], own_version: str
 ) -> Iterator[Finding]:
-    """Yield what is to be said of the gateway; only the first where there is none."""
+    """Yield the findings about the gateway; a single failure if it cannot be reached."""
     health = seen[HEALTH]
     if isinstance(health, Trouble):
         yield failure(
@@ -58,11 +58,11 @@ def gateway_findings(
         return
     version = health.body.get("version") if isinstance(health.body, Mapping) else None
     if health.status != 200 or not isinstance(version, str):
-        yield _stranger(target, health)
+        yield _unusable(target, health)
         return
     took = (health.ended_at - health.began_at) * 1000
     yield fine(
-        "gateway", f"{target.server} (from {target.source}) answers, in {max(took, 0):.0f} ms"
+        "gateway", f"{target.server} (from {target.source}) answers in {max(took, 0):.0f} ms"
     )
     yield _versions(own_version, version)
     yield from _clock(health)
@@ -70,12 +70,12 @@ def gateway_findings(
     yield from _access(target, seen)
 
 
-def _stranger(target: Target, health: Answer) -> Finding:
+def _unusable(target: Target, health: Answer) -> Finding:
     if location := health.headers.get("location"):
         return failure(
             "gateway",
-            f"{target.server} sends elsewhere: {location}",
-            "Name that address with --server, if it is that of a gateway.",
+            f"{target.server} redirects to {location}",
+            "Give that address with --server, if a gateway has it.",
         )
     if health.err_id is not None:
         return failure("gateway", f"{target.server} refuses: {health.detail}", _hint(health))
@@ -83,15 +83,15 @@ def _stranger(target: Target, health: Answer) -> Finding:
     if health.status in (502, 503, 504):
         return failure(
             "gateway",
-            f"a proxy at {target.server} answers {health.status}: the gateway behind it is away",
-            "Start the gateway, and check where the proxy looks for it.",
+            f"a proxy at {target.server} answers {health.status}: the gateway behind it is down",
+            "Start the gateway, and check its address in the proxy's configuration.",
         )
-    who = health.headers.get("server")
+    software = health.headers.get("server")
     return failure(
         "gateway",
-        f"{target.server} is no Pyoco gateway: it answers {health.status} with {kind}"
-        + (f", and is {who}" if who else ""),
-        "Name the address of the gateway with --server, and check its port.",
+        f"{target.server} is not a Pyoco gateway: it answers {health.status} with {kind}"
+        + (f", and is {software}" if software else ""),
+        "Give the address of the gateway with --server, and check its port.",
     )
 
 
@@ -107,7 +107,7 @@ def _versions(own: str, theirs: str) -> Finding:
             what,
             f"Upgrade the client: python -m pip install --upgrade 'pyoco-client=={wanted}.*'",
         )
-    return warning("versions", what, "Ask for the gateway to be upgraded, or use an older client.")
+    return warning("versions", what, "Have the gateway upgraded, or use an older client.")
 
 
 def _release(version: str) -> tuple[int, int] | None:
@@ -116,19 +116,19 @@ def _release(version: str) -> tuple[int, int] | None:
 
 
 def _clock(health: Answer) -> Iterator[Finding]:
-    told = health.told_at
-    if told is None:
+    server_time = health.server_time
+    if server_time is None:
         return
-    # The date was written between the two, somewhere in the second that it names.
-    behind = max(0.0, health.began_at - (told + 1.0), told - health.ended_at)
-    if behind <= _FAIR_SKEW_SEC:
+    # The gateway wrote `Date` between `began_at` and `ended_at`, rounded down to the second.
+    skew = max(0.0, health.began_at - (server_time + 1.0), server_time - health.ended_at)
+    if skew <= _MAX_SKEW_SEC:
         yield fine("clock", "this machine and the gateway agree on the time")
         return
-    direction = "behind" if told < health.began_at else "ahead of"
+    direction = "behind" if server_time < health.began_at else "ahead of"
     yield warning(
         "clock",
-        f"the gateway's clock is {behind:.0f} s {direction} this machine's",
-        "Let both keep time by NTP: times in lists and filters are the gateway's.",
+        f"the gateway's clock is {skew:.0f} s {direction} this machine's",
+        "Synchronise both by NTP: times in lists and filters are the gateway's.",
     )
 
 
@@ -137,8 +137,8 @@ def _transport(target: Target) -> Iterator[Finding]:
     if target.has_key and url.scheme == "http" and not _LOOPBACK.fullmatch(url.hostname or ""):
         yield warning(
             "transport",
-            "the API key travels unencrypted: the address begins with http://",
-            "Reach the gateway through a proxy that speaks https://.",
+            "the API key is sent unencrypted: the address begins with http://",
+            "Reach the gateway through a proxy with https://.",
         )
 
 
@@ -154,14 +154,14 @@ def _access(target: Target, seen: Mapping[str, Seen]) -> Iterator[Finding]:
             yield failure(
                 "access",
                 f"the gateway does not find the key in {target.api_key_header}",
-                "Name the header that it reads with --api-key-header.",
+                "Give the header that the gateway reads with --api-key-header.",
             )
         else:
             yield failure(
                 "access",
-                "the gateway asks for an API key, and there is none",
+                "the gateway requires an API key, and none is configured",
                 "Give one with --api-key, PYOCO_API_KEY or `pyoco-client context set`; an operator"
-                " issues it: pyoco-server-admin api-key create --tenant NAME",
+                " creates it: pyoco-server-admin api-key create --tenant NAME",
             )
         return
     if _INVALID_KEY in ids:
@@ -174,37 +174,37 @@ def _access(target: Target, seen: Mapping[str, Seen]) -> Iterator[Finding]:
     if limited := next((each for each in answers.values() if each.status == 429), None):
         yield warning(
             "access",
-            f"the gateway answers that there are too many requests: {limited.detail}",
-            f"Wait {limited.headers.get('retry-after', 'some')} s, and send fewer.",
+            f"the gateway limits the number of requests: {limited.detail}",
+            f"Wait {limited.headers.get('retry-after', 'some')} s, and send fewer requests.",
         )
         return
     lacking = [scope for scope, answer in answers.items() if answer.err_id == _MISSING_SCOPE]
-    # A gateway that cannot look keys up says neither yes nor no.
+    # A server error shows neither that a scope is granted nor that it is missing.
     granted = [
         scope
         for scope, answer in answers.items()
         if scope not in lacking and answer.status < HTTPStatus.INTERNAL_SERVER_ERROR
     ]
     if not target.has_key:
-        yield fine("access", "no API key is asked for")
+        yield fine("access", "the gateway requires no API key")
     elif not granted and not lacking:
         yield warning(
             "access",
-            "whether the API key is good cannot be told now",
-            "Look again when the gateway serves requests.",
+            "the gateway cannot check the API key now",
+            "Repeat this when the gateway serves requests.",
         )
     elif not lacking:
-        yield fine("access", f"the API key is good, for {', '.join(granted)} at least")
+        yield fine("access", f"the API key is valid, with at least {', '.join(granted)}")
     else:
         yield warning(
             "access",
-            f"the API key is good for {', '.join(granted) or 'nothing here'}, and not for"
+            f"the API key is valid; it has {', '.join(granted) or 'no scope'} and lacks"
             f" {', '.join(lacking)}",
-            "Where that is needed, ask an operator for a key with that scope. What it hides is"
-            " left out below.",
+            "If you need the missing scopes, ask an operator for a key that has them. Checks that"
+            " need them are left out below.",
         )
 
 
 def _hint(answer: Answer) -> str:
     found = answer.body.get("hint") if isinstance(answer.body, Mapping) else None
-    return found if isinstance(found, str) else "Look into the gateway's log."
+    return found if isinstance(found, str) else "Read the gateway's log."

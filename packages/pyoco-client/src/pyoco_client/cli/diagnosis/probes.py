@@ -1,4 +1,4 @@
-"""Asks a gateway what can be asked without changing anything."""
+"""Sends the requests of `doctor`, which change nothing on the gateway."""
 
 import json
 import socket
@@ -23,11 +23,11 @@ from pyoco_client.cli.diagnosis.findings import (
     TroubleKind,
 )
 
-# A server that is no gateway may send anything, and for ever.
+# A server that is not a gateway may send an endless body.
 _MAX_BODY_BYTES: Final = 8 * 1024 * 1024
 
 
-def look(
+def probe(
     server: str,
     *,
     headers: dict[str, str],
@@ -35,7 +35,7 @@ def look(
     with_key: bool,
     clock: Callable[[], float] = time.time,
 ) -> dict[str, Seen]:
-    """Return what came back for each request; only the first where that is no gateway's answer."""
+    """Return the answer to each request; only the first if that is not a gateway's answer."""
     seen: dict[str, Seen] = {}
     try:
         opened = httpx.Client(base_url=server, headers=headers, timeout=timeout)
@@ -59,7 +59,7 @@ def _ask(client: httpx.Client, request: str, timeout: float, clock: Callable[[],
     began, end_by = clock(), time.monotonic() + timeout
     try:
         with client.stream(method, target) as response:
-            # When its head was here: a long body must not count as a clock that is wrong.
+            # Taken before the body is read, because the clock check compares it with `Date`.
             ended = clock()
             content = bytearray()
             for piece in response.iter_bytes():
@@ -98,5 +98,5 @@ def _kind_of(error: httpx.TransportError) -> TroubleKind:
         if isinstance(cause, ConnectionRefusedError):
             return TroubleKind.REFUSED
         cause = cause.__cause__ or cause.__context__
-    # Under Python's own event loop the cause is an OSError of many addresses, told in words.
+    # A failure on several addresses is an OSError that names the cause only in its text.
     return TroubleKind.REFUSED if "refused" in str(error) else TroubleKind.OTHER

@@ -1,4 +1,4 @@
-"""What each kind of record shows as a table."""
+"""The table columns of each kind of record."""
 
 import json
 import math
@@ -16,7 +16,7 @@ _DAY: Final = 24 * _HOUR
 
 
 def duration(seconds: float) -> str:
-    """Return a length of time as people say it: `0.4s`, `42s`, `3m07s`, `2h05m`, `4d03h`."""
+    """Return a duration in its largest units: `0.4s`, `42s`, `3m07s`, `2h05m`, `4d03h`."""
     seconds = max(seconds, 0.0)
     if seconds < 9.95:
         return f"{seconds:.1f}s"
@@ -31,7 +31,7 @@ def duration(seconds: float) -> str:
 
 
 def moment(timestamp: float) -> str:
-    """Return a time as it is on the clocks here, with its offset."""
+    """Return a unix time as local time with its UTC offset."""
     return datetime.fromtimestamp(timestamp, UTC).astimezone().isoformat(" ", "seconds")
 
 
@@ -70,7 +70,7 @@ def _took(record: Record) -> str:
 
 
 def progress(record: Record) -> str:
-    """Return the state of each task of a run, in one line."""
+    """Return the states of all tasks of a run in one line."""
     tasks = record.get("tasks")
     if not isinstance(tasks, dict):
         return ""
@@ -129,7 +129,7 @@ RUN: Final = Layout(
         _RECORDS,
     ),
 )
-# For those who ask for the records.
+# For `get --records`.
 RUN_AND_RECORDS: Final = Layout("run_id", (*_RUN_FIELDS, _RECORDS), RUN.wide)
 
 ACCEPTED: Final = Layout("run_id", (_RUN, _STATUS), (_RUN, _STATUS))
@@ -235,7 +235,7 @@ DISCARDED: Final = Layout("seq", (_SEQ,), (_SEQ,))
 _HEALTH: Final = (
     Column("STATUS", _text("status")),
     Column("VERSION", _text("version")),
-    # Only who asks for these is told them.
+    # The gateway sends these only with `verbose`.
     *(
         Column(part.upper(), _text(part))
         for part in ("broker", "streams", "consumers", "index", "versions")
@@ -247,7 +247,7 @@ HEALTH: Final = Layout("status", _HEALTH, _HEALTH)
 def task_rows(answer: Mapping[str, Any]) -> list[Record]:
     """Return one record for each task of a run, in the order in which they began.
 
-    Those that have not begun come last, as the run names them.
+    Tasks that have not begun come last, in the order of the run.
     """
     records = answer.get("task_records") or {}
     rows: list[Record] = [

@@ -1,4 +1,4 @@
-"""Data to stdout, everything else to stderr."""
+"""Prints data to stdout and everything else to stderr."""
 
 import json
 import shutil
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from pyoco_client.cli.display.safe_text import encodable, safe_text
+from pyoco_client.cli.display.status_colours import STATUS_COLOURS
 from pyoco_client.cli.environment import terminal_environment
 from pyoco_client.cli.language import Language
 
@@ -18,22 +19,12 @@ if TYPE_CHECKING:
     from pyoco_client.cli.display.tables import Column
     from pyoco_client.errors import PyocoApiError, PyocoError
 
-_COLOURS: Final = {
-    "COMPLETED": "green",
-    "SUCCEEDED": "green",
-    "RUNNING": "cyan",
-    "IDLE": "green",
-    "FAILED": "red",
-    "DISCONNECTED": "red",
-    "CANCELLING": "yellow",
-    "CANCELLED": "yellow",
-}
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 
 
 class Form(StrEnum):
-    """How data is printed."""
+    """The output formats."""
 
     TABLE = "table"
     WIDE = "wide"
@@ -58,7 +49,7 @@ _MEANINGS: Final = {
 
 
 def output_option(*forms: Form, otherwise: str) -> Callable[[_Decorated], _Decorated]:
-    """Return what gives a command `-o/--output`; `otherwise` tells of its default."""
+    """Return a decorator that adds `-o/--output`; `otherwise` describes the default."""
     meanings = ", ".join(f"{form} ({_MEANINGS[form]})" for form in forms)
     return click.option(
         "-o",
@@ -66,7 +57,7 @@ def output_option(*forms: Form, otherwise: str) -> Callable[[_Decorated], _Decor
         "form",
         type=click.Choice([form.value for form in forms]),
         callback=lambda _context, _parameter, value: Form(value) if value else None,
-        help=f"How to print: {meanings}. Default: {otherwise}.",
+        help=f"Output format: {meanings}. Default: {otherwise}.",
     )
 
 
@@ -76,13 +67,13 @@ run_output: Final = output_option(*ALL_FORMS, Form.STATUS, otherwise=_OTHERWISE)
 
 
 def chosen(form: Form | None) -> Form:
-    """Return the form that was asked for, or the one that fits where stdout leads."""
+    """Return the chosen format, or the default: a table on a terminal, else JSON."""
     return form or (Form.TABLE if is_terminal() else Form.JSON)
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a kind of record looks as a table: its id, its columns, and those of `wide`."""
+    """The table layout of a kind of record: its id field, its columns, and those of `wide`."""
 
     name: str
     columns: "Sequence[Column]"
@@ -100,7 +91,7 @@ def print_records(
     *,
     document: Any = None,
 ) -> None:
-    """Print many records; `document` is what `json` prints where that is not their array."""
+    """Print records; with `json` as an array, or as `document` if that is given."""
     form = chosen(form)
     if form is Form.JSON:
         print_data(list(records) if document is None else document)
@@ -114,12 +105,12 @@ def print_records(
         from pyoco_client.cli.display.tables import table
 
         width = None if form is Form.WIDE else terminal_width()
-        lines = table(records, layout.columns_of(form), width=width, dressed=_dressed)
-        print_dressed(lines)
+        lines = table(records, layout.columns_of(form), width=width, styled=_styled)
+        print_styled(lines)
 
 
 def print_record(record: Mapping[str, Any], form: Form | None, layout: Layout) -> None:
-    """Print one record; as a table it is one line for each of its fields."""
+    """Print one record; as a table with one line for each field."""
     form = chosen(form)
     if form is Form.JSON:
         print_data(record)
@@ -132,37 +123,37 @@ def print_record(record: Mapping[str, Any], form: Form | None, layout: Layout) -
     else:
         from pyoco_client.cli.display.tables import pairs
 
-        print_dressed(pairs(record, layout.columns_of(form), dressed=_dressed))
+        print_styled(pairs(record, layout.columns_of(form), styled=_styled))
 
 
 def print_data(value: Any) -> None:
-    """Print one JSON document: indented for people, on one line for programs."""
+    """Print one JSON document: indented on a terminal, on one line elsewhere."""
     print_line(_json(value, indent=2 if is_terminal() else None))
 
 
 def print_json_line(value: Any) -> None:
-    """Print one JSON document on one line, at once."""
+    """Print one JSON document on one line and flush it."""
     print_line(_json(value, indent=None))
 
 
-def print_dressed(lines: Iterable[str]) -> None:
-    """Print lines that are harmless already and may hold colours."""
+def print_styled(lines: Iterable[str]) -> None:
+    """Print lines that are already escaped and may contain colours."""
     for line in lines:
         click.echo(encodable(line, _encoding()))
 
 
 def print_line(text: str) -> None:
-    """Print a line of data, at once."""
+    """Print a line of data and flush it."""
     click.echo(encodable(safe_text(text), _encoding()))
 
 
 def print_note(text: str) -> None:
-    """Print a line about what goes on."""
+    """Print a message to stderr."""
     click.echo(safe_text(text), err=True)
 
 
 def print_warnings(warnings: Iterable[Any] | None) -> None:
-    """Print what the gateway warns of."""
+    """Print the warnings of the gateway."""
     for warning in warnings or ():
         print_note(f"warning: {warning}")
 
@@ -173,21 +164,21 @@ def is_terminal() -> bool:
 
 
 def terminal_width() -> int | None:
-    """Return how wide the terminal is; None where stdout is none, for then nothing is cut."""
+    """Return the width of the terminal, or None if stdout is not a terminal."""
     return shutil.get_terminal_size().columns if is_terminal() else None
 
 
 def status_word(status: str) -> str:
-    """Return a status in its colour, where colours may be used."""
+    """Return a status in its colour, if stdout shows colours."""
     if not is_terminal():
         return status
     terminal = terminal_environment()
-    colour = None if terminal.no_color or terminal.is_dumb else _COLOURS.get(status)
+    colour = None if terminal.no_color or terminal.is_dumb else STATUS_COLOURS.get(status)
     return click.style(status, fg=colour) if colour else status
 
 
 def print_problem(error: "PyocoError", language: Language = "en") -> None:
-    """Print what failed, what the gateway says about it, and what to do next."""
+    """Print an error with the details of the gateway and a hint."""
     from pyoco_client.errors import GatewayUnreachableError, PyocoApiError
 
     print_note(f"pyoco-client: {error}")
@@ -202,7 +193,7 @@ def print_problem(error: "PyocoError", language: Language = "en") -> None:
         and error.may_have_arrived
         and not error.is_repeatable
     ):
-        print_note("  The request may have arrived all the same: look before you submit again.")
+        print_note("  The request may have arrived: check for the run before you submit again.")
     if hint := _hint(error, language):
         print_note(f"  hint: {hint}")
     if error.request_id:
@@ -219,7 +210,7 @@ def _print_details(error: "PyocoApiError") -> None:
 
 
 def _fault_line(fault: Mapping[str, Any]) -> str:
-    # Faults of a workflow file have a line, those of a body or a query have a place alone.
+    # A problem of a workflow file has a line; one of a body or query has only a place.
     line = f"line {fault['line']}: " if fault.get("line") is not None else ""
     place = f"{fault['where']}: " if fault.get("where") else ""
     known = fault.get("what")
@@ -228,7 +219,7 @@ def _fault_line(fault: Mapping[str, Any]) -> str:
 
 def _hint(error: "PyocoError", language: Language) -> str | None:
     if error.status is None and error.err_id is not None:
-        # Not from a gateway, which would have answered in this language.
+        # The error comes from this client. A gateway answers in the requested language itself.
         from pyoco_protocol.problems import CATALOGUE
 
         entry = CATALOGUE.get(error.err_id)
@@ -249,5 +240,5 @@ def _encoding() -> str | None:
     return getattr(sys.stdout, "encoding", None)
 
 
-def _dressed(title: str, text: str) -> str:
+def _styled(title: str, text: str) -> str:
     return status_word(text) if title in ("STATUS", "STATE") else text

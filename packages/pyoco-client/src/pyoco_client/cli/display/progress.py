@@ -1,4 +1,4 @@
-"""What is shown on a terminal while something is sent or fetched."""
+"""A progress bar on a terminal during a transfer."""
 
 import sys
 import threading
@@ -12,7 +12,7 @@ from pyoco_client.cli.display.terminal import Canvas, is_live
 from pyoco_client.cli.environment import TerminalEnvironment, terminal_environment
 
 _TICK_SEC: Final = 0.1
-# What is done sooner would only flicker.
+# No bar for shorter transfers: it would only flicker.
 _QUIET_SEC: Final = 0.3
 _MAX_BAR_COLUMNS: Final = 30
 _SLIDER: Final = "==="
@@ -26,18 +26,18 @@ def progress(
     *,
     environment: TerminalEnvironment | None = None,
 ) -> Iterator[Callable[[int], None]]:
-    """What to call with each number of bytes that went by; a bar shows them while this is open.
+    """Show a progress bar; yield a function that takes the size of each transferred piece.
 
-    Without `total` the bar only moves. It is drawn where `stream` (stderr if not given) is a
-    terminal, after a moment, and is gone in the end. Elsewhere nothing is written.
+    Without `total` the bar only shows activity. It appears on `stream` (default stderr) after a
+    short time, if that is a terminal, and is erased at the end. Other streams get no output.
     """
-    surroundings = environment or terminal_environment()
+    terminal = environment or terminal_environment()
     target = sys.stderr if stream is None else stream
-    if target is None or not is_live(target, surroundings):
+    if target is None or not is_live(target, terminal):
         yield lambda _: None
         return
     done = 0
-    over = threading.Event()
+    stopped = threading.Event()
 
     def advance(size: int) -> None:
         nonlocal done
@@ -45,26 +45,26 @@ def progress(
 
     def animate(canvas: Canvas) -> None:
         began = time.monotonic()
-        while not over.wait(_TICK_SEC):
-            went_by = time.monotonic() - began
-            if went_by >= _QUIET_SEC:
-                tick = int(went_by / _TICK_SEC)
+        while not stopped.wait(_TICK_SEC):
+            elapsed = time.monotonic() - began
+            if elapsed >= _QUIET_SEC:
+                tick = int(elapsed / _TICK_SEC)
                 shown = encodable(safe_line(label), target.encoding)
                 canvas.draw([bar(shown, done, total, tick=tick, width=canvas.size()[0] - 1)])
 
-    with Canvas(target, surroundings) as canvas:
+    with Canvas(target, terminal) as canvas:
         animation = threading.Thread(target=animate, args=(canvas,), name="progress", daemon=True)
         animation.start()
         try:
             yield advance
         finally:
-            over.set()
+            stopped.set()
             animation.join()
             canvas.draw([])
 
 
 def bar(label: str, done: int, total: int | None, *, tick: int, width: int) -> str:
-    """Return the row of a bar, not wider than `width`: how much is done, or that it goes on."""
+    """Return the row of a progress bar, at most `width` columns wide."""
     amount = f" {min(done / total, 1.0):4.0%} {size_of(total)}" if total else ""
     room = min(_MAX_BAR_COLUMNS, width - columns_of(amount) - 2 - min(columns_of(label) + 1, 12))
     if room < len(_SLIDER) + 1:
@@ -73,16 +73,16 @@ def bar(label: str, done: int, total: int | None, *, tick: int, width: int) -> s
         filled = int(room * min(done / total, 1.0))
         inside = "=" * filled + " " * (room - filled)
     else:
-        # There and back again.
-        way = room - len(_SLIDER)
-        at = way - abs(tick % (2 * way) - way)
-        inside = " " * at + _SLIDER + " " * (way - at)
+        # The slider moves to the right end and back.
+        span = room - len(_SLIDER)
+        at = span - abs(tick % (2 * span) - span)
+        inside = " " * at + _SLIDER + " " * (span - at)
     name = clipped(label, width - columns_of(amount) - room - 3)
     return f"{name} [{inside}]{amount}"
 
 
 def size_of(size: float) -> str:
-    """Return a number of bytes as people say it."""
+    """Return a number of bytes with its unit: `512 B`, `1.5 KiB`, `2.0 MiB`."""
     for unit in ("B", "KiB", "MiB"):
         if size < 1024:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"

@@ -1,4 +1,4 @@
-"""Tables of text: columns aligned by what a terminal shows, also where characters are wide."""
+"""Text tables with columns aligned by display width, also for wide characters."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ _GAP: Final = "  "
 _SMALLEST: Final = 10
 
 Record = Mapping[str, Any]
-# Takes the title and the text of a cell, and returns the text, perhaps with colours.
-Dresser = Callable[[str, str], str]
+# Takes the title and the text of a cell; returns the text with or without colours.
+CellStyle = Callable[[str, str], str]
 
 
 def _plain(_title: str, text: str) -> str:
@@ -20,10 +20,10 @@ def _plain(_title: str, text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A title, and how a record becomes the text of its cell.
+    """A title, and the function that makes the text of a cell from a record.
 
-    To fit a terminal, a column that `shrinks` is cut, and one that `may_go` is left out: first
-    where it is empty, then where there is no room. Ids are always whole.
+    To fit the terminal, columns with `shrinks` are cut. Columns with `may_go` are left out if they
+    are empty or if there is no room. Other columns, such as ids, are never cut.
     """
 
     title: str
@@ -37,12 +37,12 @@ def table(
     columns: Sequence[Column],
     *,
     width: int | None = None,
-    dressed: Dresser = _plain,
+    styled: CellStyle = _plain,
 ) -> list[str]:
     """Return the lines of a table, its titles first.
 
-    `width` is that of the terminal, None where nothing must be cut. `dressed` may add colours to
-    a cell; they take no room.
+    `width` is the width of the terminal; with None nothing is cut. `styled` may add colours to a
+    cell; they take no columns.
     """
     rows = [[_one_line(column.cell(record)) for column in columns] for record in records]
     widths = [
@@ -57,15 +57,15 @@ def table(
     lines = [_line([column.title for column in columns], widths)]
     for row in rows:
         cut = [clipped(text, room) for text, room in zip(row, widths, strict=True)]
-        shown = [dressed(column.title, text) for column, text in zip(columns, cut, strict=True)]
+        shown = [styled(column.title, text) for column, text in zip(columns, cut, strict=True)]
         lines.append(_line(cut, widths, shown))
     return lines
 
 
-def pairs(record: Record, columns: Sequence[Column], *, dressed: Dresser = _plain) -> list[str]:
-    """Return one line for each column of a single record; what is empty is left out."""
+def pairs(record: Record, columns: Sequence[Column], *, styled: CellStyle = _plain) -> list[str]:
+    """Return one line of title and text for each column of a record that is not empty."""
     cells = [(column.title, _one_line(column.cell(record))) for column in columns]
-    shown = [(title, dressed(title, text)) for title, text in cells if text]
+    shown = [(title, styled(title, text)) for title, text in cells if text]
     room = max((columns_of(title) for title, _ in shown), default=0)
     return [f"{padded(title, room)}{_GAP}{text}" for title, text in shown]
 
@@ -101,7 +101,7 @@ def _taken(widths: Sequence[int]) -> int:
 def _fitting(widths: Sequence[int], columns: Sequence[Column], width: int) -> list[int]:
     fitted = list(widths)
     too_much = _taken(widths) - width
-    # The last columns hold what matters least.
+    # The last columns are the least important ones and shrink first.
     for place in reversed(range(len(columns))):
         if too_much <= 0:
             break

@@ -1,11 +1,11 @@
-"""A terminal that is drawn upon, and left as it was found."""
+"""Draws rows on a terminal and restores its state afterwards."""
 
 import os
 import re
 import signal
 import threading
 from collections.abc import Sequence
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Final, Self, TextIO
 
 from pyoco_client.cli.display.safe_text import columns_of
@@ -13,26 +13,26 @@ from pyoco_client.cli.environment import TerminalEnvironment
 
 _DEFAULT_SIZE: Final = (80, 24)
 
-# Without wrapping, a character that this terminal draws wider than expected costs the end of its
-# row and not the whole picture.
+# Hides the cursor and turns line wrapping off. Without wrapping, a character that is wider on this
+# terminal than computed only cuts its own row.
 _ENTER: Final = "\x1b[?25l\x1b[?7l"
 _LEAVE: Final = "\x1b[0m\x1b[?7h\x1b[?25h"
 
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 
-_ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
+_TERMINATING: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
 def is_live(stream: TextIO, environment: TerminalEnvironment) -> bool:
-    """Whether `stream` is a terminal whose cursor can be moved."""
+    """Return whether `stream` is a terminal that can move its cursor."""
     return stream.isatty() and not environment.is_dumb
 
 
 class Canvas:
-    """Rows at the place of the cursor that can be drawn again and again.
+    """Rows at the cursor's position that can be redrawn; a context manager.
 
-    Entered, it hides the cursor; left, in whatever way, the terminal is as before, with the last
-    rows on it. That holds for signals that end or stop the process, too.
+    It hides the cursor on entry. On exit the terminal has its former state, and the last rows stay
+    on it. Signals that terminate or stop the process restore the terminal too.
     """
 
     def __init__(self, stream: TextIO, environment: TerminalEnvironment) -> None:
@@ -40,7 +40,7 @@ class Canvas:
         self._descriptor = stream.fileno()
         self._encoding = stream.encoding or "ascii"
         self._reflows = environment.reflows
-        # Signals come while the lock is held by the very thread that is to handle them.
+        # Reentrant: the signal handler runs in the main thread, which may hold the lock.
         self._lock = threading.RLock()
         self._rows: Sequence[str] = ()
         self._columns = 0
@@ -50,20 +50,15 @@ class Canvas:
     def __enter__(self) -> Self:
         self._stream.flush()
         if threading.current_thread() is threading.main_thread():
-            for number in (*_ENDING, signal.SIGTSTP):
-                # What is ignored (nohup, a shell without job control) stays so.
+            for number in (*_TERMINATING, signal.SIGTSTP):
+                # An ignored signal (nohup, a shell without job control) stays ignored.
                 if signal.getsignal(number) is signal.SIG_DFL:
                     self._handled.append(number)
                     signal.signal(number, self._on_signal)
         self._write(_ENTER)
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         try:
             for number in self._handled:
                 signal.signal(number, signal.SIG_DFL)
@@ -71,7 +66,7 @@ class Canvas:
             self._write(_LEAVE)
 
     def size(self) -> tuple[int, int]:
-        """Return columns and lines of the terminal as it is now."""
+        """Return the current number of columns and lines of the terminal."""
         try:
             found = os.get_terminal_size(self._descriptor)
         except OSError:
@@ -79,7 +74,7 @@ class Canvas:
         return (found.columns or _DEFAULT_SIZE[0], found.lines or _DEFAULT_SIZE[1])
 
     def draw(self, rows: Sequence[str], *, force: bool = False) -> None:
-        """Put `rows` in the place of those drawn before, with `force` even if they are the same."""
+        """Replace the rows drawn before by `rows`; with `force` even if they are equal."""
         with self._lock:
             columns, lines = self.size()
             if not force and rows == self._rows and columns == self._columns:
@@ -101,17 +96,18 @@ class Canvas:
             self._write(_LEAVE)
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
-            # Here only after a stop: the shell has written since, so begin anew below.
+            # The process gets here only after a stop and a continue. The shell has written to the
+            # terminal meanwhile, so the next draw starts below its output.
             signal.signal(number, self._on_signal)
             self._rows = ()
             self._write(_ENTER)
 
     def _write(self, text: str) -> None:
-        # Past Python's buffer, which a signal handler must not enter a second time.
+        # Not through Python's buffer: a signal handler must not reenter it.
         data = text.encode(self._encoding, "backslashreplace")
         while data and not self._is_gone:
             try:
                 data = data[os.write(self._descriptor, data) :]
             except OSError:
-                # The window was closed. What we were doing there is no longer of interest.
+                # The window was closed, so nothing more is drawn.
                 self._is_gone = True

@@ -1,4 +1,4 @@
-"""How a wrong command line is answered: what is wrong, and the line that was meant."""
+"""Explains usage errors: the problem, and a correct command line."""
 
 import shlex
 from collections.abc import Sequence
@@ -16,21 +16,20 @@ PROGRAM: Final = "pyoco-client"
 
 
 def explain(error: click.UsageError, arguments: Sequence[str], language: Language) -> None:
-    """Print what is wrong with the arguments and a command line that is right."""
-    # Late: the catalogue brings pydantic along, which a command line that goes well need not
-    # pay for.
+    """Print the problem of the arguments and a correct command line."""
+    # Imported here because the catalogue imports pydantic, which is slow to load.
     from pyoco_protocol.problems import CATALOGUE
 
     entry = CATALOGUE["ERR-PYOCO-0018"]
     path = error.ctx.command_path if error.ctx is not None else PROGRAM
     print_note(f"{PROGRAM}: {entry.err_id}: {entry.message[language]}")
-    print_note(f"  {what_is_wrong(error)}")
-    print_note(f"  example: {right_line(error, arguments)}")
+    print_note(f"  {problem_of(error)}")
+    print_note(f"  example: {corrected_line(error, arguments)}")
     print_note(f"  all options: {path} --help")
 
 
 def context_of(group: click.Group, arguments: Sequence[str]) -> click.Context:
-    """Return the context of the command that these arguments name, as far as they name one."""
+    """Return the context of the command that the arguments name, or of the group."""
     context = click.Context(group, info_name=PROGRAM)
     for word in arguments:
         if not isinstance(context.command, click.Group):
@@ -40,15 +39,15 @@ def context_of(group: click.Group, arguments: Sequence[str]) -> click.Context:
     return context
 
 
-def what_is_wrong(error: click.UsageError) -> str:
-    """Return the fault in words."""
+def problem_of(error: click.UsageError) -> str:
+    """Return one sentence about the error."""
     if isinstance(error, click.NoSuchOption) and _is_global(error):
         return f"{error.option_name} goes before the command."
     return error.format_message()
 
 
-def right_line(error: click.UsageError, arguments: Sequence[str]) -> str:
-    """Return the command line as it was meant where that is known, else one that works."""
+def corrected_line(error: click.UsageError, arguments: Sequence[str]) -> str:
+    """Return the corrected command line if the correction is known, else an example."""
     if isinstance(error, BadArgumentError) and error.example is not None:
         return error.example
     if isinstance(error, NoSuchCommandError) and error.meant is not None and error.ctx is not None:
@@ -103,7 +102,7 @@ def _with_global_options_first(arguments: Sequence[str], options: frozenset[str]
 def _command_line(words: Sequence[str]) -> str:
     shown = list(words)
     for place, word in enumerate(words):
-        # A key is a secret, and stderr often ends up in a log.
+        # Never print an API key: stderr often ends up in a log.
         if word.startswith("--api-key="):
             shown[place] = "--api-key=KEY"
         elif place and words[place - 1] == "--api-key":

@@ -1,4 +1,4 @@
-"""Ids that are given as arguments or on stdin, and the question before many are changed."""
+"""Ids from arguments or stdin, and the confirmation before a command changes many things."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -10,8 +10,8 @@ from pyoco_client.cli.arguments import BadArgumentError
 STDIN = "-"
 
 
-def named(words: Sequence[str]) -> list[str]:
-    """Return what is named, each once, in order; `-` stands for the lines of stdin."""
+def ids_in(words: Sequence[str]) -> list[str]:
+    """Return the ids in their order, each once; `-` stands for the lines of stdin."""
     return list(dict.fromkeys(_expanded(words)))
 
 
@@ -23,26 +23,26 @@ def _expanded(words: Sequence[str]) -> Iterator[str]:
         try:
             lines = sys.stdin.read().splitlines()
         except UnicodeDecodeError as error:
-            raise BadArgumentError(f"what comes on stdin is no text: {error}") from error
+            raise BadArgumentError(f"stdin is not text: {error}") from error
         yield from filter(None, map(str.strip, lines))
 
 
-def make_sure(question: str, *, yes: bool, example: str) -> None:
-    """Ask before many things are changed; end the command where the answer is no.
+def confirm(question: str, *, yes: bool, example: str) -> None:
+    """Ask the user for confirmation; raise NotConfirmedError if the answer is not yes.
 
-    Where nobody can be asked, `--yes` must be given.
+    `yes` answers in advance. Without it stdin must be a terminal.
     """
     if yes:
         return
     if not sys.stdin.isatty():
-        raise BadArgumentError(f"{question} Nobody is there to say so: add --yes", example)
+        raise BadArgumentError(f"{question} stdin is not a terminal: confirm with --yes", example)
     click.echo(f"{question} [y/N] ", nl=False, err=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise NotConfirmedError
 
 
 class NotConfirmedError(click.ClickException):
-    """The answer was no."""
+    """The user did not confirm the change."""
 
     def __init__(self) -> None:
         super().__init__("nothing was changed")

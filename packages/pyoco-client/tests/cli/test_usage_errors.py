@@ -2,7 +2,7 @@ import click
 import pytest
 
 from pyoco_client.cli.command import client, main
-from pyoco_client.cli.mistakes import right_line, what_is_wrong
+from pyoco_client.cli.usage_errors import corrected_line, problem_of
 
 
 def mistake(line: str) -> tuple[click.UsageError, list[str]]:
@@ -29,27 +29,27 @@ def mistake(line: str) -> tuple[click.UsageError, list[str]]:
         ("nothing-like-it", "pyoco-client submit --flow-name hello --param name=world --wait"),
     ],
 )
-def test_a_typing_error_is_answered_with_the_line_that_was_meant(line: str, right: str) -> None:
+def test_a_typing_error_is_answered_with_the_corrected_line(line: str, right: str) -> None:
     error, arguments = mistake(line)
-    assert right_line(error, arguments) == right
+    assert corrected_line(error, arguments) == right
 
 
 @pytest.mark.parametrize("line", ["--api-key geheim submti x", "--api-key=geheim submti x"])
-def test_a_key_is_never_repeated(line: str) -> None:
+def test_an_api_key_is_never_printed(line: str) -> None:
     error, arguments = mistake(line)
-    assert "geheim" not in right_line(error, arguments)
-    assert "KEY" in right_line(error, arguments)
+    assert "geheim" not in corrected_line(error, arguments)
+    assert "KEY" in corrected_line(error, arguments)
 
 
-def test_what_is_not_like_any_command_is_answered_with_all_there_are() -> None:
+def test_an_unknown_word_is_answered_with_all_commands() -> None:
     error, _ = mistake("nothing-like-it")
     for name in ("submit", "list-vnext", "dlq", "worker"):
-        assert name in what_is_wrong(error)
+        assert name in problem_of(error)
 
 
-def test_a_global_option_behind_the_command_is_told_its_place() -> None:
+def test_a_global_option_after_the_command_is_explained() -> None:
     error, _ = mistake("list --server http://a")
-    assert what_is_wrong(error) == "--server goes before the command."
+    assert problem_of(error) == "--server goes before the command."
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,161 @@
+"""The options that give the params of a run, and how they are merged."""
+
+import functools
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from pyoco_client.cli.arguments import BadArgumentError, with_options
+from pyoco_client.cli.json_faults import explained
+
+_YAML_SUFFIXES: Final = frozenset({".yaml", ".yml"})
+
+
+@dataclass(frozen=True, slots=True)
+class ParamsOptions:
+    """The params of a run as the command line gives them."""
+
+    file: Path | None
+    text: str | None
+    pairs: Sequence[str]
+
+    def merged(self) -> dict[str, Any]:
+        """Return the params: those of the file, then `--params`, then each `--param`.
+
+        The later one wins, key by key at the top level.
+        """
+        merged: dict[str, Any] = {}
+        if self.file is not None:
+            merged |= _from_file(self.file)
+        if self.text is not None:
+            merged |= _from_text(self.text)
+        for pair in self.pairs:
+            merged |= _from_pair(pair)
+        return merged
+
+
+def params_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Add the three options for params to a command; the command gets them as `params`."""
+
+    @functools.wraps(command)
+    def with_params(
+        *args: Any,
+        params_file: Path | None,
+        params: str | None,
+        pairs: tuple[str, ...],
+        **options: Any,
+    ) -> int:
+        return command(*args, params=ParamsOptions(params_file, params, pairs), **options)
+
+    return with_options(
+        with_params,
+        click.option(
+            "--params-file",
+            type=click.Path(path_type=Path),
+            help="File with a JSON object (YAML: .yaml or .yml); - is stdin, with either.",
+        ),
+        click.option("--params", help="Params as a JSON object; wins over --params-file."),
+        click.option(
+            "--param",
+            "pairs",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="One param, repeatable; JSON if it parses, text otherwise. The last one wins.",
+        ),
+    )
+
+
+def _looks_like_yaml(text: str) -> bool:
+    # Stdin has no file name. A document that does not begin like a JSON object or array is YAML.
+    return not text.lstrip().startswith(("{", "[")) and bool(text.strip())
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    example = "pyoco-client submit --flow-name hello --params-file params.json"
+    is_stdin = str(path) == "-"
+    try:
+        if is_stdin:
+            text = sys.stdin.buffer.read().decode("utf-8-sig")
+        else:
+            text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadArgumentError(f"--params-file {path} cannot be read: {error}", example) from error
+    try:
+        is_yaml = path.suffix.lower() in _YAML_SUFFIXES or (is_stdin and _looks_like_yaml(text))
+        value = _yaml(text) if is_yaml else _json(text)
+        return _json_object(value)
+    except ValueError as error:
+        raise BadArgumentError(f"--params-file {path}: {error}", example) from error
+
+
+def _from_text(text: str) -> dict[str, Any]:
+    try:
+        return _json_object(_json(text))
+    except ValueError as error:
+        raise BadArgumentError(
+            f"--params: {error}",
+            """pyoco-client submit --flow-name hello --params '{"name": "world"}'""",
+        ) from error
+
+
+def _from_pair(pair: str) -> dict[str, Any]:
+    name, separator, text = pair.partition("=")
+    if not separator or not name:
+        raise BadArgumentError(
+            f"--param {pair!r} is not of the form key=value",
+            "pyoco-client submit --flow-name hello --param name=world --param count=3",
+        )
+    try:
+        value = _json_value(_json(text))
+    except ValueError:
+        # A value that is not JSON is text, so that a word needs no second pair of quotes.
+        value = text
+    return {name: value}
+
+
+def _json(text: str) -> Any:
+    def refuse(constant: str) -> Any:
+        raise ValueError(f"{constant} is not JSON; leave it out or put it into double quotes")
+
+    try:
+        return json.loads(text, parse_constant=refuse)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"is not JSON: {explained(text, error)}") from error
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
+
+
+def _yaml(text: str) -> Any:
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
+    except yaml.YAMLError as error:
+        raise ValueError(f"is not YAML: {error}") from error
+
+
+def _json_value(value: Any) -> Any:
+    try:
+        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"holds half of a character: {error.object[error.start]!r}") from error
+    except TypeError as error:
+        # YAML reads 2026-01-31 as a date.
+        raise ValueError(f"holds a value that JSON does not have ({error}); quote it") from error
+    return value
+
+
+def _json_object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError('must be an object of names and values, such as {"name": "world"}')
+    if wrong := [key for key in value if not isinstance(key, str)]:
+        raise ValueError(f"the key {wrong[0]!r} is not text; quote it")
+    checked: dict[str, Any] = _json_value(value)
+    return checked
