@@ -183,7 +183,7 @@ def test_running_the_module_is_the_same_as_the_command() -> None:
 
 def test_the_readme_names_every_option_of_up() -> None:
     readme = Path(__file__).parents[2] / "README.md"
-    named = re.findall(r"--[a-z-]+", " ".join(row["flag"] for row in tables_in(readme)["Run it"]))
+    named = re.findall(r"--[a-z-]+", " ".join(row["option"] for row in tables_in(readme)["Run it"]))
 
     known = [option for parameter in up.params for option in parameter.opts]
     assert sorted(named) == sorted(known)
