@@ -48,7 +48,7 @@ def demo_flows() -> str:
     spec = find_spec("pyoco_gateway")
     assert spec is not None
     assert spec.origin is not None
-    return flows_at(Path(spec.origin).parent / "demo" / "flows.py")
+    return flows_at(Path(spec.origin).parent / "commands" / "demo" / "flows.py")
 
 
 @dataclass(frozen=True)
