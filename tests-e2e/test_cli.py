@@ -407,7 +407,7 @@ async def test_ctrl_c_exits_with_130_and_without_a_message(arguments: str, place
         stdout = b"".join([piece async for piece in stdout_of(process)])
     if words[0] == "submit":
         # The warning and the run id come before the wait.
-        assert re.fullmatch(rf"warning: .*\nrun {ID} submitted\n", printed)
+        assert re.fullmatch(rf"warning: .*\nrun {ID} submitted", printed.strip())
         assert stdout == b""
     else:
         assert printed.strip() == ""
