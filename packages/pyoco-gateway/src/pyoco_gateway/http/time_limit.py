@@ -1,8 +1,8 @@
 """Time limits for receiving a request body and for starting the response.
 
 One periodic timer checks all waiting requests. `asyncio.timeout` would take half the lines, but
-it needs a timer per request and reschedules it for each part of a body. Measured: 15.4 µs per
-request instead of 3.8 µs, a difference of 2 % of the CPU time of a submission (565 µs).
+it needs a timer per request and reschedules it for each part of a body: 15.4 µs of CPU time per
+request in a microbenchmark, instead of 3.8 µs.
 """
 
 import asyncio
