@@ -40,7 +40,7 @@ EXCEPTIONS: Final[Mapping[tuple[str, str, str], str]] = {
         "pyoco_testkit/foreign_records.py",
         "no-blind-put",
         "run",
-    ): "acts as a foreign worker in tests",
+    ): "acts as a foreign worker",
     ("pyoco_client/_async/handle.py", "no-blind-put", "run"): "sends HTTP requests to the gateway",
     ("pyoco_client/_sync/handle.py", "no-blind-put", "run"): "sends HTTP requests to the gateway",
     (
