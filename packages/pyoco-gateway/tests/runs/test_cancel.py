@@ -9,10 +9,12 @@ import anyio
 import httpx
 import pytest
 
+from pyoco_gateway.runs.cancel import CancelRun
 from pyoco_protocol.ids import new_run_id
 from pyoco_protocol.jetstream.connection import Broker, open_broker
 from pyoco_protocol.jetstream.requests import ask
 from pyoco_protocol.jetstream.run_store import ConflictError, RunStore
+from pyoco_protocol.problems import SnapshotUnreadableError
 from pyoco_protocol.runs.lifecycle import RunStatus, TaskStatus
 from pyoco_protocol.runs.snapshot import RunSnapshot
 from pyoco_protocol.settings import BrokerSettings
@@ -89,6 +91,27 @@ async def test_an_unclaimed_run_is_cancelled_right_after_the_answer(
     assert ended["end_time"] is not None
     # PENDING, CANCELLING, CANCELLED.
     assert await revision_of(runs, run_id) == 3
+
+
+async def test_a_run_without_a_cancel_is_not_ended_as_unclaimed(
+    gateway: httpx.AsyncClient, runs: RunStore, broker: Broker
+) -> None:
+    """The run may have been deleted and submitted again since its cancel was answered."""
+    run_id = await submit(gateway)
+    await CancelRun(broker, runs).finish_unclaimed(run_id)
+    assert await status(gateway, run_id) == RunStatus.PENDING
+
+
+async def test_a_record_of_another_run_is_a_named_error(
+    gateway: httpx.AsyncClient, broker: Broker
+) -> None:
+    run_id, other = new_run_id(), snapshot(status=RunStatus.CANCELLED)
+    await ask(broker.client, Names().run(run_id), other.to_bytes())
+    for answer in (
+        await gateway.post(f"/runs/{run_id}/cancel"),
+        await gateway.delete(f"/runs/{run_id}"),
+    ):
+        assert answer.json()["err_id"] == SnapshotUnreadableError.entry.err_id
 
 
 async def test_a_claimed_run_is_left_to_its_worker(

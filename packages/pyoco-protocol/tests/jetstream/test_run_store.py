@@ -280,6 +280,17 @@ async def test_an_unreadable_record_is_a_named_failure(store: RunStore, broker: 
         await store.create(run)
 
 
+async def test_a_record_of_another_run_is_unreadable(store: RunStore, broker: Broker) -> None:
+    """A write of it would go to the key of the other run, and conflict there for ever."""
+    here, other = snapshot(), snapshot()
+    answer = await ask(broker.client, NAMES.run(here.run_id), other.to_bytes())
+    with pytest.raises(SnapshotUnreadableError):
+        await store.read(here.run_id)
+    with pytest.raises(SnapshotUnreadableError):
+        await store.change(here.run_id, lambda stored: running(stored.snapshot))
+    assert await store.read_many({here.run_id: int(answer["seq"])}) == {}
+
+
 async def test_a_snapshot_over_the_message_limit_is_refused(store: RunStore) -> None:
     run = snapshot(params={"text": "x" * 1_100_000})
     with pytest.raises(RefusedError) as refused:

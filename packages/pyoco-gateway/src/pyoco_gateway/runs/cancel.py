@@ -61,19 +61,21 @@ class CancelRun:
             await announce_cancel(self.broker, run_id)
         return stored.snapshot
 
-    async def finish_unclaimed(self, run: RunSnapshot) -> None:
+    async def finish_unclaimed(self, run_id: str) -> None:
         """End a cancelled run that no worker has claimed; its job is dropped at its delivery.
 
-        The reaper ends the run where this fails.
+        The reaper ends the run if this fails.
         """
 
         def finish(stored: StoredRun) -> RunSnapshot | None:
             latest = stored.snapshot
-            is_claimed = latest.instance_id or latest.worker_id
-            return None if is_claimed else cancelled(latest, now=self.clock())
+            # Meanwhile the run may have been deleted and submitted again under the same id.
+            if latest.instance_id or latest.worker_id or not latest.is_cancel_requested:
+                return None
+            return cancelled(latest, now=self.clock())
 
         try:
-            await self.store.change(run.run_id, finish)
+            await self.store.change(run_id, finish)
         except (BrokerUnavailableError, RefusedError) as error:
-            extra = {"run_id": run.run_id, "reason": str(error)}
+            extra = {"run_id": run_id, "reason": str(error)}
             _log.warning("cancelled run not ended yet, the reaper will", extra=extra)

@@ -1,6 +1,6 @@
 """The part of a run's record that the gateway parses for every run."""
 
-from pyoco_protocol.runs.lifecycle import RunStatus
+from pyoco_protocol.runs.lifecycle import RunStatus, cancel_is_recorded
 from pyoco_protocol.wire import WireModel
 
 
@@ -26,5 +26,5 @@ class RunOutline(WireModel):
 
     @property
     def is_cancel_requested(self) -> bool:
-        """Whether the record holds a cancel request."""
-        return self.cancel_requested_at is not None or self.status is RunStatus.CANCELLING
+        """Whether a cancel is recorded."""
+        return cancel_is_recorded(self.status, self.cancel_requested_at)

@@ -94,7 +94,7 @@ async def post_run_cancel(request: Request, run_id: str) -> Response:
     response = _snapshot(run, exclude=INTERNAL_FIELDS | RECORDS)
     if not run.status.is_terminal:
         # After the answer, which says CANCELLING. Without a worker the run ends at once.
-        response.background = BackgroundTask(cancel_run.finish_unclaimed, run)
+        response.background = BackgroundTask(cancel_run.finish_unclaimed, run.run_id)
     return response
 
 

@@ -27,12 +27,28 @@ def _ignore(_: Revision) -> None:
     return None
 
 
+def _parsed(run_id: str, data: bytes) -> RunSnapshot:
+    """Return the record stored under `run_id`; raise SnapshotUnreadableError if it is not one.
+
+    The record of another run counts as unreadable: a write of it would go to the other key, and
+    conflict there for ever.
+    """
+    try:
+        snapshot = RunSnapshot.from_bytes(data)
+    except ValidationError as error:
+        raise SnapshotUnreadableError(run_id) from error
+    if snapshot.run_id != run_id:
+        raise SnapshotUnreadableError(run_id)
+    return snapshot
+
+
 class RunStore:
     """Reads run records from the leader and writes them by compare-and-set.
 
-    Each write applies the laws of `runs.lifecycle` to the record it replaces, so no caller can
-    write what they forbid. The record of a run that has ended expires after `retention_sec`
-    (0: never). `on_written` is called with the revision of each write that was stored.
+    Each write applies the laws of `runs.lifecycle` to the record it replaces. A caller can write
+    nothing that they forbid, if the `StoredRun` it passes is one that this store returned, or the
+    record that a verified job carries. The record of a run that has ended expires after
+    `retention_sec` (0: never). `on_written` is called with the revision of each stored write.
     """
 
     def __init__(
@@ -50,14 +66,11 @@ class RunStore:
         self._retention_sec = retention_sec
 
     async def read(self, run_id: str) -> StoredRun | None:
-        """Return the latest record as the leader has it; None where there is none."""
+        """Return the latest record as the leader has it; None if there is none."""
         found = await self._bucket.read(run_id)
         if found is None or found.data is None:
             return None
-        try:
-            return StoredRun(RunSnapshot.from_bytes(found.data), found.revision)
-        except ValidationError as error:
-            raise SnapshotUnreadableError(run_id) from error
+        return StoredRun(_parsed(run_id, found.data), found.revision)
 
     async def read_many(self, revisions: Mapping[str, Revision]) -> dict[str, RunSnapshot]:
         """Return the records of these runs, each at the given revision or a later one.
@@ -76,13 +89,13 @@ class RunStore:
                     if stored is not None:
                         found[run_id] = stored.snapshot
                 elif value.data is not None:
-                    found[run_id] = RunSnapshot.from_bytes(value.data)
-            except (ValidationError, SnapshotUnreadableError):
+                    found[run_id] = _parsed(run_id, value.data)
+            except SnapshotUnreadableError:
                 _log.debug("run record cannot be read", extra={"run_id": run_id})
         return found
 
     async def create(self, run: RunSnapshot) -> StoredRun:
-        """Store the record of a new run; raise ConflictError where the run exists already."""
+        """Store the record of a new run; raise ConflictError if the run exists already."""
         check_new(run)
         revision = await self._bucket.create(run.run_id, run.to_bytes())
         return self._written(run, revision)
@@ -90,8 +103,8 @@ class RunStore:
     async def replace(self, stored: StoredRun, proposed: RunSnapshot) -> StoredRun:
         """Store `proposed` in the place of `stored`; return what was written.
 
-        Raises ConflictError where the record has changed since. Raises ForbiddenWriteError where
-        the run has ended, and for the record of another run or of an earlier attempt.
+        Raises ConflictError if the record has changed since. Raises ForbiddenWriteError if the run
+        has ended, and for the record of another run or of an earlier attempt.
         """
         run = next_record(stored.snapshot, proposed)
         ttl_sec = self._retention_sec if run.status.is_terminal else None
@@ -121,8 +134,7 @@ class RunStore:
     async def delete(self, stored: StoredRun) -> None:
         """Remove the record of a run that has ended.
 
-        Raises ConflictError where it has changed since, ForbiddenWriteError where the run has not
-        ended.
+        Raises ConflictError if it has changed since, ForbiddenWriteError if the run has not ended.
         """
         check_ended(stored.snapshot)
         await self._remove(stored)
@@ -130,8 +142,8 @@ class RunStore:
     async def withdraw(self, created: StoredRun) -> None:
         """Remove the record of a new run, after its job was definitely not queued.
 
-        Raises ConflictError where it has changed since, ForbiddenWriteError where the run was
-        claimed or cancelled.
+        Raises ConflictError if it has changed since, ForbiddenWriteError if the run was claimed or
+        cancelled.
         """
         check_new(created.snapshot)
         await self._remove(created)

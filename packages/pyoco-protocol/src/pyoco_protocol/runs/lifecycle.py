@@ -4,8 +4,8 @@
 2. Once a cancel is recorded, the run can only be CANCELLING or end CANCELLED. The time, caller and
    reason of the first cancel stay, and `late_outcome` keeps the end that the cancel overruled.
 3. Neither the rank of the status nor `attempt` ever falls.
-4. A new record is PENDING, unclaimed and not cancelled. Only the record of a run that has ended
-   can be deleted, and only a new record can be withdrawn after its job was not queued.
+4. A new record is PENDING, unclaimed and not cancelled. It can be withdrawn if its job was not
+   queued; otherwise only the record of a run that has ended can be deleted.
 """
 
 from __future__ import annotations
@@ -63,6 +63,11 @@ RANKS: Final[Mapping[RunStatus, int]] = {
 }
 
 
+def cancel_is_recorded(status: RunStatus, requested_at: float | None) -> bool:
+    """Whether a record with these fields has a cancel; CANCELLING without a time counts as one."""
+    return requested_at is not None or status is RunStatus.CANCELLING
+
+
 class Forbidden(StrEnum):
     """Why the lifecycle forbids a write."""
 
@@ -83,11 +88,11 @@ class ForbiddenWriteError(Exception):
 
 
 def next_record(stored: RunSnapshot, proposed: RunSnapshot) -> RunSnapshot:
-    """Return the record to write where `proposed` shall follow `stored`.
+    """Return the record to write when `proposed` replaces `stored`.
 
     A cancel, recorded in either of them, overrules the proposed status, and so does a higher rank
     of the stored one. Every other field is taken from `proposed`. Applying this function to its
-    own result changes nothing. Raises ForbiddenWriteError where the run has ended, and for the
+    own result changes nothing. Raises ForbiddenWriteError if the run has ended, and for the
     record of another run or of an earlier attempt.
 
     Ownership (which worker may write) is not decided here.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pydantic import Field, JsonValue
 
 from pyoco_protocol.ids import UnixSeconds
-from pyoco_protocol.runs.lifecycle import RunStatus, TaskStatus
+from pyoco_protocol.runs.lifecycle import RunStatus, TaskStatus, cancel_is_recorded
 from pyoco_protocol.wire import WireModel
 
 
@@ -81,8 +81,8 @@ class RunSnapshot(WireModel):
 
     @property
     def is_cancel_requested(self) -> bool:
-        """Whether a cancel is recorded; CANCELLING without a time counts as one."""
-        return self.cancel_requested_at is not None or self.status is RunStatus.CANCELLING
+        """Whether a cancel is recorded."""
+        return cancel_is_recorded(self.status, self.cancel_requested_at)
 
     def to_bytes(self) -> bytes:
         """Return the stored form, without the fields that are None."""

@@ -184,7 +184,8 @@ class JobSigningSettings(PyocoSettings):
 
     job_signing_key: SecretStr | None = setting(
         None,
-        "Secret that signs jobs; a worker with this setting refuses unsigned jobs. Several are "
+        "Secret that signs jobs; a worker with this setting runs only jobs signed with one of "
+        "these keys. Several are "
         "separated by commas: the first signs, all are accepted.",
         "a-long-random-secret-of-32-characters",
         secret=True,

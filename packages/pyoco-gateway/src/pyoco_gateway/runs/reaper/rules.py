@@ -41,6 +41,7 @@ class TrackedRun:
     run_id: str
     revision: int
     status: RunStatus
+    is_cancel_requested: bool
     is_owned: bool
     is_queued_again: bool
     first_seen: float
@@ -62,6 +63,7 @@ def tracked(
         run_id=outline.run_id,
         revision=revision,
         status=outline.status,
+        is_cancel_requested=outline.is_cancel_requested,
         is_owned=outline.instance_id is not None or outline.worker_id is not None,
         is_queued_again=outline.queued_again_at is not None,
         first_seen=now if before is None else before.first_seen,
@@ -80,9 +82,9 @@ def with_silence_restarted(run: TrackedRun, since: float) -> TrackedRun:
 
 def due(run: TrackedRun, timeouts: ReaperTimeouts) -> tuple[float, ReaperAction] | None:
     """Return the next action for a run and its time, if its record does not change before."""
+    if run.is_cancel_requested:
+        return _cancel_deadline(run, timeouts), ReaperAction.FINISH_CANCELLED
     match run.status:
-        case RunStatus.CANCELLING:
-            return _cancel_deadline(run, timeouts), ReaperAction.FINISH_CANCELLED
         case RunStatus.PENDING if not run.is_queued_again:
             return run.first_seen + timeouts.unconfirmed, ReaperAction.QUEUE_AGAIN
         case RunStatus.RUNNING:
