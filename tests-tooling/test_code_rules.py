@@ -1,6 +1,7 @@
 """Each rule of tools/code_rules.py finds violations, and the tree follows all rules."""
 
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -145,3 +146,16 @@ def test_a_violation_ends_with_code_1_and_is_printed_with_its_line(tmp_path: Pat
 
     assert done.returncode == 1
     assert done.stderr.startswith(f"{(tmp_path / 'planted.py').as_posix()}:2: no-pickle: pickle;")
+
+
+def test_only_the_run_store_writes_to_the_bucket_of_runs() -> None:
+    """`Bucket` would store a record without the rules of the run's lifecycle."""
+    built = re.compile(r"\bBucket\([^)]*runs_bucket")
+    found = [
+        path.name
+        for folder in SOURCES
+        for path in folder.rglob("*.py")
+        if built.search(path.read_text(encoding="utf-8"))
+    ]
+
+    assert found == ["run_store.py"]

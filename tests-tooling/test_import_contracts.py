@@ -73,6 +73,7 @@ VIOLATIONS = [
     Violation(
         "gateway-run-layers", "pyoco_gateway.runs.read", "import pyoco_gateway.runs.services"
     ),
+    Violation("gateway-run-layers", "pyoco_gateway.runs.unplaced", "import anyio"),
     Violation("worker-layers", "pyoco_worker.worker", "import pyoco_worker.cli"),
     Violation("worker-layers", "pyoco_worker.claim.planted", "import pyoco_worker.intake.source"),
     Violation("worker-layers", "pyoco_worker.run.planted", "import pyoco_worker.claim.apply"),

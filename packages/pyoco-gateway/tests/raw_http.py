@@ -10,7 +10,7 @@ import anyio
 import httpx
 from anyio.abc import SocketStream
 
-PATIENCE_SEC = 10.0
+TIMEOUT_SEC = 10.0
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ async def raw(gateway: httpx.AsyncClient, *parts: bytes) -> Answer:
 async def rest_of(stream: SocketStream) -> bytes:
     """Return all bytes until the server closes the connection."""
     received = b""
-    with anyio.fail_after(PATIENCE_SEC):
+    with anyio.fail_after(TIMEOUT_SEC):
         try:
             while True:
                 received += await stream.receive()

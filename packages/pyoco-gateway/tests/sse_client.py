@@ -12,7 +12,7 @@ import anyio
 import httpx
 
 # Enough for a loaded machine.
-PATIENCE = 10.0
+TIMEOUT_SEC = 10.0
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Stream:
 
     async def next(self, *names: str) -> Event:
         """Return the next event, or the next with one of these names."""
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT_SEC):
             async for block in self._blocks:
                 event = parsed(block)
                 if not names or event.name in names:
@@ -78,7 +78,7 @@ class Stream:
 
     async def rest(self) -> list[Event]:
         """Return all events until the stream ends, without heartbeats."""
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT_SEC):
             events = [parsed(block) async for block in self._blocks]
         return [event for event in events if event.name != "heartbeat"]
 

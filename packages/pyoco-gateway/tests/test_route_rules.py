@@ -1,6 +1,7 @@
 """The decisions about routes: each route has one, and the documentation states it."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,8 +12,10 @@ from pyoco_gateway.access.caller import Caller, KeyScope
 from pyoco_gateway.app import create_app
 from pyoco_gateway.http.body_rules import FORM, JSON
 from pyoco_gateway.http.route_table import Access
+from pyoco_gateway.route_rules import DocsAccess, DocsMode, docs_access
 from pyoco_gateway.settings import gateway_settings
 from pyoco_testkit.documents import tables_in
+from pyoco_testkit.nats_server import NatsServer
 from served_routes import match_in, plain_routes, requirements, served_routes
 
 ROOT = Path(__file__).parents[3]
@@ -28,14 +31,14 @@ def test_every_served_route_has_a_decision_and_every_decision_a_route() -> None:
 
 
 def test_the_security_page_states_what_each_route_requires() -> None:
-    words = {Access.PUBLIC: "–", Access.ANY_KEY: "any key"}
+    texts = {Access.PUBLIC: "–", Access.ANY_KEY: "any key"}
     documented = {
         row["route"]: row["needs"]
         for row in tables_in(ROOT / "docs/security.md")["Routes and what they need"]
     }
 
     assert documented == {
-        f"{method} {path}": words[required] if isinstance(required, Access) else str(required)
+        f"{method} {path}": texts[required] if isinstance(required, Access) else str(required)
         for (method, path), required in REQUIRED.items()
         if method != "HEAD"
     }
@@ -121,3 +124,36 @@ def test_a_request_requires_what_the_route_that_will_answer_it_requires(
         assert required is (decided if is_exact else Access.ANY_KEY)
     else:
         assert required is Access.ANY_KEY
+
+
+@pytest.mark.parametrize(
+    ("mode", "auth_on", "access"),
+    [
+        ("auto", False, "open"),
+        ("auto", True, "key"),
+        ("open", False, "open"),
+        ("open", True, "open"),
+        ("off", False, "off"),
+        ("off", True, "off"),
+    ],
+)
+def test_access_to_the_description_follows_the_setting_and_authentication(
+    mode: DocsMode, auth_on: bool, access: DocsAccess
+) -> None:
+    assert docs_access(mode, auth_on=auth_on) == access
+
+
+async def test_a_description_that_is_off_answers_404(
+    start_gateway: Any, nats_server: NatsServer
+) -> None:
+    async with start_gateway(nats_server.url, PYOCO_HTTP_DOCS="off") as gateway:
+        answer = await gateway.get("/openapi.json")
+        page = await gateway.get("/")
+
+    assert (answer.status_code, answer.json()["err_id"]) == (404, "ERR-PYOCO-0110")
+    assert "openapi" not in page.text
+
+
+@pytest.mark.parametrize("path", ["/docs", "/redoc", "/docs/oauth2-redirect"])
+async def test_the_documentation_pages_of_the_framework_are_off(gateway: Any, path: str) -> None:
+    assert (await gateway.get(path)).status_code == 404

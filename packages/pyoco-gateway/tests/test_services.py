@@ -1,6 +1,7 @@
 """The parts behind the routes: every route gets what it asks for, and a failing part stops all."""
 
 import ast
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,10 +11,11 @@ import pytest
 import pyoco_gateway
 from pyoco_gateway.app import create_app
 from pyoco_gateway.http.connection import ConnectionLimits
-from pyoco_gateway.http.provided import NotProvidedError, Provided, require_all
+from pyoco_gateway.http.provided import Provided
 from pyoco_gateway.http.server import GatewayFailedError, bound_sockets, serving, url_of
+from pyoco_gateway.metrics.page import new_registry
 from pyoco_gateway.runs.reaper.loop import Reaper
-from pyoco_gateway.services import Services
+from pyoco_gateway.services import Services, running
 from pyoco_gateway.settings import gateway_settings
 from pyoco_testkit.eventually import eventually
 from pyoco_testkit.nats_server import NatsServer
@@ -47,16 +49,26 @@ def test_no_route_reads_untyped_state() -> None:
         assert "request.state" not in path.read_text(encoding="utf-8"), path
 
 
-def test_a_type_that_is_not_provided_stops_the_gateway_at_start() -> None:
-    require_all(Services.types())
-    with pytest.raises(NotProvidedError, match="HealthReport"):
-        require_all([each for each in Services.types() if each.__name__ != "HealthReport"])
+def test_every_class_that_routes_may_ask_for_is_provided() -> None:
+    # All modules with routes are imported with `create_app`.
+    assert set(Provided.__subclasses__()) == set(Services.types())
 
 
 def test_every_field_of_the_services_has_a_type_of_its_own() -> None:
     types = list(Services.types())
     assert len(set(types)) == len(types)
     assert all(issubclass(each, Provided) for each in types)
+
+
+async def test_the_index_of_dead_letters_is_closed_when_the_gateway_stops() -> None:
+    settings = gateway_settings({"PYOCO_LOAD_DOTENV": "0", "PYOCO_NATS_URL": "nats://127.0.0.1:1"})
+
+    async with running(settings, new_registry()) as services:
+        index = services.dead_letters.letters.index
+        assert len(index) == 0
+
+    with pytest.raises(sqlite3.ProgrammingError, match="closed database"):
+        len(index)
 
 
 async def _break(_: Reaper) -> None:

@@ -25,7 +25,6 @@ from pyoco_gateway.http.errors import CrashHandler, add_error_handlers
 from pyoco_gateway.http.forwarded import ForwardedFor
 from pyoco_gateway.http.host_names import AllowedHosts
 from pyoco_gateway.http.openapi import problems
-from pyoco_gateway.http.openapi_access import docs_access
 from pyoco_gateway.http.provided import Provided, lifespan_state
 from pyoco_gateway.http.request_checks import RequestChecks
 from pyoco_gateway.http.request_ids import RequestIds
@@ -34,7 +33,7 @@ from pyoco_gateway.http.time_limit import TimeLimit
 from pyoco_gateway.metrics import routes as metrics
 from pyoco_gateway.metrics.http_latency import HttpLatency
 from pyoco_gateway.metrics.page import new_registry
-from pyoco_gateway.route_rules import json_rule, route_rules
+from pyoco_gateway.route_rules import docs_access, json_rule, route_rules
 from pyoco_gateway.runs import list_routes as run_lists
 from pyoco_gateway.runs import routes as runs
 from pyoco_gateway.runs.logs import routes as run_logs

@@ -1,12 +1,15 @@
 """The decisions about every route: what a caller needs for it, and what its body may be."""
 
-from typing import Final
+from typing import Final, Literal
 
 from pyoco_gateway.access.caller import KeyScope
 from pyoco_gateway.http.body_rules import BodyRule, FileLimit
 from pyoco_gateway.http.route_table import Access, PathRule, RouteRules
 from pyoco_protocol.problems import WorkflowTooLargeError
 from pyoco_protocol.settings import SnapshotSettings
+
+DocsMode = Literal["auto", "open", "off"]
+DocsAccess = Literal["open", "key", "off"]
 
 _READ: Final = KeyScope.RUNS_READ
 _WRITE: Final = KeyScope.RUNS_WRITE
@@ -16,6 +19,13 @@ _OPS: Final = KeyScope.OPS
 _OTHER_FIELDS_BYTES: Final = 65_536
 # A character of three bytes takes six as a JSON escape.
 _ESCAPED: Final = 2
+
+
+def docs_access(mode: DocsMode, *, auth_on: bool) -> DocsAccess:
+    """Return whether `/openapi.json` is public, requires a key, or is not served."""
+    if mode == "auto":
+        return "key" if auth_on else "open"
+    return mode
 
 
 def json_rule(snapshots: SnapshotSettings) -> BodyRule:

@@ -1,7 +1,7 @@
 """Assembles, starts and stops everything that the routes use."""
 
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
-from contextlib import asynccontextmanager, closing
+from contextlib import ExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, get_type_hints
@@ -27,7 +27,7 @@ from pyoco_gateway.fleet.worker_directory import WorkerDirectory
 from pyoco_gateway.fleet.worker_reaper import WorkerRecordReaper
 from pyoco_gateway.health.report import HealthReport
 from pyoco_gateway.http.body_rules import FileLimit
-from pyoco_gateway.http.provided import Provided, require_all
+from pyoco_gateway.http.provided import Provided
 from pyoco_gateway.metrics.page import MetricsPage
 from pyoco_gateway.metrics.run_metrics import RunMetrics
 from pyoco_gateway.runs.cancel import CancelRun
@@ -35,19 +35,19 @@ from pyoco_gateway.runs.delete import DeleteRun
 from pyoco_gateway.runs.feed import RunFeed
 from pyoco_gateway.runs.index.purge_check import PurgeCheck
 from pyoco_gateway.runs.index.run_index import RunIndex
-from pyoco_gateway.runs.index.run_tenants import RunTenants
 from pyoco_gateway.runs.job_queue import JobQueue
 from pyoco_gateway.runs.list import ListRuns
 from pyoco_gateway.runs.logs.cleanup import OutputCleanup
 from pyoco_gateway.runs.logs.read import ReadOutput
-from pyoco_gateway.runs.logs.services import LogServices
+from pyoco_gateway.runs.logs.services import OutputServices
 from pyoco_gateway.runs.logs.tails import OutputTails
 from pyoco_gateway.runs.read import ReadRun
 from pyoco_gateway.runs.reaper.loop import Reaper
 from pyoco_gateway.runs.reaper.parked_jobs import ParkedJobReaper
+from pyoco_gateway.runs.reaper.rebuilt_jobs import RunJobs
 from pyoco_gateway.runs.reaper.rules import ReaperAction, ReaperTimeouts
 from pyoco_gateway.runs.reaper.tracked_runs import TrackedRuns
-from pyoco_gateway.runs.requeue import RunJobs
+from pyoco_gateway.runs.run_tenants import RunTenants
 from pyoco_gateway.runs.services import RunServices
 from pyoco_gateway.runs.submit import SubmitRun
 from pyoco_gateway.runs.watch.hub import RunHub
@@ -70,6 +70,7 @@ from pyoco_protocol.jetstream.run_store import RunStore
 from pyoco_protocol.jetstream.workflow_texts import WorkflowTexts
 from pyoco_protocol.problems import WorkflowTooLargeError
 from pyoco_protocol.runs.signing import JobSigner
+from pyoco_protocol.subjects import Names
 from pyoco_protocol.topology import Topology, wanted_consumer, wanted_topology
 
 # A part of the gateway that runs until it is cancelled.
@@ -84,7 +85,7 @@ class Services:
     streams: StreamLimits
     runs: RunServices
     run_watch: WatchServices
-    run_logs: LogServices
+    run_output: OutputServices
     workflows: WorkflowServices
     fleet: FleetServices
     dead_letters: DeadLetterServices
@@ -109,10 +110,9 @@ async def running(
 ) -> AsyncGenerator[Services]:
     """Run the gateway's parts, and yield what routes receive; raise if a part fails.
 
-    All parts run in one task group. When the gateway stops, those that wait for the broker then
-    wait at the same time.
+    All parts run in one task group, so on stop their waits for the broker overlap instead of
+    adding up.
     """
-    require_all(Services.types())
     topology = wanted_topology(settings.topology, with_keys=settings.auth_is_on)
     queues = [
         wanted_consumer(tag, topology.names, settings.consumers)
@@ -121,18 +121,26 @@ async def running(
     async with open_broker(
         settings.broker, name="pyoco-gateway", prepare=Preparation(topology, queues)
     ) as broker:
-        services, background = _assembled(settings, registry, broker, topology)
-        async with anyio.create_task_group() as tasks:
-            for part in background:
-                tasks.start_soon(part)
-            yield services
-            tasks.cancel_scope.cancel()
+        with ExitStack() as resources:
+            services, background = _assembled(settings, registry, broker, topology, resources)
+            async with anyio.create_task_group() as tasks:
+                for part in background:
+                    tasks.start_soon(part)
+                yield services
+                tasks.cancel_scope.cancel()
 
 
 def _assembled(
-    settings: GatewaySettings, registry: CollectorRegistry, broker: Broker, topology: Topology
+    settings: GatewaySettings,
+    registry: CollectorRegistry,
+    broker: Broker,
+    topology: Topology,
+    resources: ExitStack,
 ) -> tuple[Services, list[Background]]:
-    """Return what routes receive, and what runs in the background for it."""
+    """Return what routes receive, and what runs in the background for it.
+
+    `resources` is closed after all background parts have ended.
+    """
     names = topology.names
     runs_bucket = names.runs_bucket
     retention_sec = round(settings.snapshots.run_retention_sec)
@@ -173,15 +181,10 @@ def _assembled(
         names=names,
     )
 
-    workers = WorkerDirectory(broker, settings.heartbeats.worker_disconnect_timeout_sec)
-    workers_bucket = Bucket(broker, names.workers_bucket)
-    workers_watch = BucketWatch(broker, names.workers_bucket, workers)
-    worker_records = WorkerRecordReaper(workers_bucket, workers)
-    queue_report = QueueReport(broker, names)
-
     limits = StreamLimits(settings.watching)
     allow_open_files(settings.watching.sse_max_streams)
     tenants = RunTenants(are_wanted=settings.auth_is_on)
+    fleet, worker_records, fleet_parts = _fleet(settings, broker, names, tenants)
     hub = RunHub(store, tenants)
     output = OutputStore(broker, names)
     output_tails, output_cleanup = OutputTails(output), OutputCleanup(output)
@@ -194,13 +197,16 @@ def _assembled(
         broker=broker, bucket=runs_bucket, watch=runs_watch, index=index, store=store
     )
 
-    letter_index = DeadLetterIndex(settings.topology.dlq_max_msgs or MAX_LETTERS)
+    letter_index = resources.enter_context(
+        closing(DeadLetterIndex(settings.topology.dlq_max_msgs or MAX_LETTERS))
+    )
     letters = DeadLetters(DeadLetterReader(broker, names), letter_index)
     letters_watch = StreamWatch(broker, names.dlq_stream, names.dlq(""), letter_index)
 
     def reaper_actions() -> Mapping[str, int]:
         return {
             **{action.value: reaper.action_counts[action] for action in ReaperAction},
+            # A label that is published and cannot change.
             "bury_parked_job": parked_jobs.removed_jobs,
             "forget_worker": worker_records.removed,
         }
@@ -215,22 +221,17 @@ def _assembled(
             lists=list_runs,
             cancel=CancelRun(broker, store),
             delete=DeleteRun(store, on_deleted=[lambda run: output.purge(run.run_id)]),
-            workers=workers,
+            workers=fleet.workers,
         ),
         run_watch=WatchServices(WatchRun(hub), WatchRuns(broker, hub)),
-        run_logs=LogServices(ReadOutput(read_run, output), read_run, output_tails),
+        run_output=OutputServices(ReadOutput(read_run, output), read_run, output_tails),
         workflows=WorkflowServices(
             check=check_workflow,
             submit=SubmitWorkflow(check_workflow, texts, submit_run),
             file_limit=FileLimit(settings.snapshots.workflow_yaml_max_bytes, WorkflowTooLargeError),
-            workers=workers,
+            workers=fleet.workers,
         ),
-        fleet=FleetServices(
-            workers=workers,
-            hide_worker=HideWorker(workers_bucket, workers),
-            queues=queue_report,
-            tenant_of_run=tenants.of,
-        ),
+        fleet=fleet,
         dead_letters=DeadLetterServices(letters, Redrive(letters, store, submit_run, texts)),
         health=HealthReport(
             broker=broker, address=settings.broker.nats_address, topology=topology, index=index
@@ -238,8 +239,8 @@ def _assembled(
         metrics=MetricsPage(
             registry=registry,
             broker=broker,
-            workers=workers,
-            queues=queue_report,
+            workers=fleet.workers,
+            queues=fleet.queues,
             run_counts=list_runs.known_counts,
             reaper_actions=reaper_actions,
             unreadable_runs=lambda: feed.unreadable,
@@ -252,18 +253,32 @@ def _assembled(
         index.run,
         runs_watch.run,
         PurgeCheck(broker, runs_bucket, runs_watch, index).run,
-        partial(_run_and_close, letters_watch, letter_index),
+        letters_watch.run,
         output_cleanup.run,
         reaper.run,
         parked_jobs.run,
         hub.run,
         StreamMemory(limits).run,
-        workers_watch.run,
-        partial(workers.run, workers_watch),
-        worker_records.run,
+        *fleet_parts,
         *key_parts,
     ]
     return services, background
+
+
+def _fleet(
+    settings: GatewaySettings, broker: Broker, names: Names, tenants: RunTenants
+) -> tuple[FleetServices, WorkerRecordReaper, list[Background]]:
+    workers = WorkerDirectory(broker, settings.heartbeats.worker_disconnect_timeout_sec)
+    bucket = Bucket(broker, names.workers_bucket)
+    watch = BucketWatch(broker, names.workers_bucket, workers)
+    reaper = WorkerRecordReaper(bucket, workers)
+    services = FleetServices(
+        workers=workers,
+        hide_worker=HideWorker(bucket, workers),
+        queues=QueueReport(broker, names),
+        tenant_of_run=tenants.of,
+    )
+    return services, reaper, [watch.run, partial(workers.run, watch), reaper.run]
 
 
 def _access(
@@ -275,8 +290,3 @@ def _access(
     keys = KeyCache.of(broker, topology.names, pepper)
     permits = StreamPermits(keys)
     return AccessServices(KeyCheck(keys, pepper), permits), [keys.run, permits.run]
-
-
-async def _run_and_close(watch: StreamWatch, index: DeadLetterIndex) -> None:
-    with closing(index):
-        await watch.run()

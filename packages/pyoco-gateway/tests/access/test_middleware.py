@@ -92,13 +92,13 @@ async def test_wrong_expired_revoked_and_unknown_keys_get_the_same_answer(
     now = time.time()
     async with keyed_gateway_at(
         start_gateway, nats_server.url, store, PYOCO_AUTH_FAILURES_PER_MIN="0"
-    ) as (http, desk):
-        good, expired = await desk.issue(), await desk.issue(expires_at=now - 1)
-        revoked, deleted = await desk.issue(), await desk.issue()
+    ) as (http, key_admin):
+        good, expired = await key_admin.issue(), await key_admin.issue(expires_at=now - 1)
+        revoked, deleted = await key_admin.issue(), await key_admin.issue()
         for held in (good, revoked, deleted):
             await knows(http, held)
-        await desk.revoke(revoked)
-        await desk.delete(deleted)
+        await key_admin.revoke(revoked)
+        await key_admin.delete(deleted)
         await status_becomes(http, "/runs", revoked, httpx.codes.FORBIDDEN)
         await status_becomes(http, "/runs", deleted, httpx.codes.FORBIDDEN)
         wrong = good.key[:-4] + ("AAAA" if good.key[-4:] != "AAAA" else "BBBB")
@@ -122,9 +122,9 @@ async def test_wrong_expired_revoked_and_unknown_keys_get_the_same_answer(
 
 
 async def test_a_scope_gives_access_to_its_routes_and_no_others(keyed: Keyed) -> None:
-    http, desk = keyed
+    http, key_admin = keyed
     for scope in KeyScope:
-        held = await desk.issue(scope)
+        held = await key_admin.issue(scope)
         await eventually(lambda held=held: _is_known(http, held), True)  # type: ignore[misc] # bound now
         for (method, path), required in sorted(REQUIRED.items()):
             told = await answer(http, method, path, held.headers)
@@ -136,8 +136,8 @@ async def test_a_scope_gives_access_to_its_routes_and_no_others(keyed: Keyed) ->
 
 
 async def test_no_spelling_of_a_path_gives_access_to_a_key_with_another_scope(keyed: Keyed) -> None:
-    http, desk = keyed
-    held = await desk.issue(KeyScope.WHEELS_WRITE)
+    http, key_admin = keyed
+    held = await key_admin.issue(KeyScope.WHEELS_WRITE)
     await eventually(lambda: _is_known(http, held), True)
     shown = f"X-API-Key: {held.key}"
     for (method, path), required in sorted(REQUIRED.items()):
@@ -154,8 +154,8 @@ async def _is_known(http: httpx.AsyncClient, held: HeldKey) -> bool:
 async def test_with_a_key_unknown_paths_answer_404_and_other_methods_405(
     keyed: Keyed,
 ) -> None:
-    http, desk = keyed
-    held = await desk.issue(KeyScope.RUNS_READ)
+    http, key_admin = keyed
+    held = await key_admin.issue(KeyScope.RUNS_READ)
     await knows(http, held)
 
     assert (await http.get("/nothing", headers=held.headers)).status_code == 404
@@ -167,8 +167,8 @@ async def test_with_a_key_unknown_paths_answer_404_and_other_methods_405(
 async def test_a_key_is_read_from_either_header_and_two_different_keys_are_refused(
     keyed: Keyed,
 ) -> None:
-    http, desk = keyed
-    held, other = await desk.issue(), await desk.issue()
+    http, key_admin = keyed
+    held, other = await key_admin.issue(), await key_admin.issue()
     await knows(http, held)
     await knows(http, other)
 
@@ -215,8 +215,8 @@ async def test_a_body_is_not_read_before_its_caller_is_authenticated(keyed: Keye
 async def test_keys_that_cannot_be_read_answer_503(
     start_gateway: "StartGateway", nats_server: NatsServer, store: "Store"
 ) -> None:
-    async with keyed_gateway_at(start_gateway, nats_server.url, store) as (http, desk):
-        held = await desk.issue()
+    async with keyed_gateway_at(start_gateway, nats_server.url, store) as (http, key_admin):
+        held = await key_admin.issue()
         await knows(http, held)
         await nats_server.stop()
 
@@ -234,8 +234,8 @@ async def test_keys_that_cannot_be_read_answer_503(
 
 
 async def test_only_keys_with_the_scope_ops_see_the_details_of_health(keyed: Keyed) -> None:
-    http, desk = keyed
-    plain, ops = await desk.issue(), await desk.issue(KeyScope.OPS)
+    http, key_admin = keyed
+    plain, ops = await key_admin.issue(), await key_admin.issue(KeyScope.OPS)
     await knows(http, plain)
     await eventually(lambda: _is_known(http, ops), True)
 
@@ -251,8 +251,8 @@ async def test_only_keys_with_the_scope_ops_see_the_details_of_health(keyed: Key
 
 
 async def test_refusals_are_counted_by_their_reason_only(keyed: Keyed) -> None:
-    http, desk = keyed
-    plain, ops = await desk.issue(), await desk.issue(KeyScope.OPS)
+    http, key_admin = keyed
+    plain, ops = await key_admin.issue(), await key_admin.issue(KeyScope.OPS)
     await knows(http, plain)
     await eventually(lambda: _is_known(http, ops), True)
     before = await _refused(http, ops)
@@ -283,13 +283,13 @@ async def _refused(http: httpx.AsyncClient, ops: HeldKey) -> dict[str, float]:
 async def test_two_gateways_on_one_broker_accept_the_same_keys(
     keyed: Keyed, start_gateway: "StartGateway", nats_server: NatsServer
 ) -> None:
-    http, desk = keyed
+    http, key_admin = keyed
     async with start_gateway(nats_server.url, wait=False, **KEYED) as second:
-        held = await desk.issue()
+        held = await key_admin.issue()
         for each in (http, second):
             await knows(each, held)
 
-        await desk.revoke(held)
+        await key_admin.revoke(held)
 
         # A revocation takes effect within two seconds.
         for each in (http, second):
@@ -301,8 +301,8 @@ async def test_no_request_reads_a_key_from_the_broker(
 ) -> None:
     """A watch delivers the keys, so requests cause no reads of the key bucket."""
     link, url = broker_link
-    async with keyed_gateway_at(start_gateway, url, store) as (http, desk):
-        held = await desk.issue()
+    async with keyed_gateway_at(start_gateway, url, store) as (http, key_admin):
+        held = await key_admin.issue()
         await knows(http, held)
         link.swallow = ("$JS.API.STREAM.MSG.GET.KV_pyoco_auth", "$JS.API.DIRECT.GET.KV_pyoco_auth")
         wrong = {"X-API-Key": held.key[:-43] + "A" * 43}

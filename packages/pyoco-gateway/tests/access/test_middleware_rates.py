@@ -115,8 +115,8 @@ async def test_wrong_keys_get_429_and_a_valid_key_from_the_same_address_does_not
     keyed: Keyed,
 ) -> None:
     """This includes wrong secrets for the id of the valid key (PITFALLS 14)."""
-    http, desk = keyed
-    held = await desk.issue()
+    http, key_admin = keyed
+    held = await key_admin.issue()
     await knows(http, held)
     guessed = {"X-API-Key": held.key[:-43] + "A" * 43}
 

@@ -81,8 +81,8 @@ def test_keys_in_the_authorization_header_are_one_scheme_and_not_two(name: str) 
 async def test_the_description_itself_requires_any_key(
     keyed: Keyed,
 ) -> None:
-    http, desk = keyed
-    held = await desk.issue(KeyScope.RUNS_READ)
+    http, key_admin = keyed
+    held = await key_admin.issue(KeyScope.RUNS_READ)
     await knows(http, held)
 
     assert (await http.get("/openapi.json")).status_code == httpx.codes.UNAUTHORIZED

@@ -6,7 +6,7 @@ from pyoco_gateway.http.client_address import client_address_of
 
 
 @pytest.mark.parametrize(
-    ("host", "peer"),
+    ("host", "address"),
     [
         ("192.0.2.7", "192.0.2.7"),
         ("::1", "::/64"),
@@ -18,8 +18,8 @@ from pyoco_gateway.http.client_address import client_address_of
         ("no:address", "no:address"),
     ],
 )
-def test_limits_count_by_ipv4_address_and_by_ipv6_network(host: str, peer: str) -> None:
-    assert client_address_of({"client": (host, 4711)}) == peer
+def test_limits_count_by_ipv4_address_and_by_ipv6_network(host: str, address: str) -> None:
+    assert client_address_of({"client": (host, 4711)}) == address
 
 
 def test_requests_without_an_address_count_as_one_client() -> None:

@@ -4,10 +4,17 @@ import pytest
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute, Mount, Route
+from starlette.types import Message, Receive, Scope, Send
 
 from pyoco_gateway.access.caller import KeyScope
 from pyoco_gateway.http.body_rules import BodyRule
-from pyoco_gateway.http.route_table import Access, Requirement, RouteTable, UndecidedRouteError
+from pyoco_gateway.http.route_table import (
+    Access,
+    MatchRoute,
+    Requirement,
+    RouteTable,
+    UndecidedRouteError,
+)
 from pyoco_gateway.route_rules import route_rules
 from pyoco_protocol.settings import SnapshotSettings
 from served_routes import requirements
@@ -93,3 +100,29 @@ def test_the_methods_of_a_path_do_not_depend_on_the_method_of_the_request(
 ) -> None:
     for method in ("GET", "POST", "DELETE", "PUT"):
         assert TABLE.match(method, path).methods == methods
+
+
+@pytest.mark.parametrize(
+    ("kind", "called"),
+    [("http", ["middleware"]), ("lifespan", ["lifespan"]), ("websocket", [])],
+)
+async def test_the_middleware_gets_nothing_but_http_requests(kind: str, called: list[str]) -> None:
+    """So the start and stop of the gateway have no time limit, for example."""
+    seen: list[str] = []
+
+    async def middleware(scope: Scope, receive: Receive, send: Send) -> None:
+        seen.append("middleware")
+
+    async def lifespan(scope: Scope, receive: Receive, send: Send) -> None:
+        seen.append("lifespan")
+
+    async def receive() -> Message:
+        raise AssertionError("receive was called")
+
+    async def send(message: Message) -> None:
+        raise AssertionError("send was called")
+
+    match_route = MatchRoute(middleware, TABLE, lifespan)
+    await match_route({"type": kind, "method": "GET", "path": "/runs"}, receive, send)
+
+    assert seen == called

@@ -5,7 +5,6 @@ from typing import Any
 
 import anyio
 import httpx
-import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from pyoco_gateway.http.time_limit import TimeLimit
@@ -110,20 +109,6 @@ async def test_a_started_response_has_no_time_limit() -> None:
     await TimeLimit(slow, request_sec=0.01, body_sec=0.01)({"type": "http"}, unused_receive, send)
 
     assert [message["type"] for message in sent] == ["http.response.start", "http.response.body"]
-
-
-@pytest.mark.parametrize("kind", ["lifespan", "websocket"])
-async def test_other_scopes_have_no_time_limit(kind: str) -> None:
-    seen: list[str] = []
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        await anyio.sleep(0.4)
-        seen.append(scope["type"])
-
-    limit = TimeLimit(app, request_sec=0.01, body_sec=0.01)
-    await limit({"type": kind}, unused_receive, unused_send)
-
-    assert seen == [kind]
 
 
 async def drip(gateway: httpx.AsyncClient, head: bytes, drop: bytes, received: list[bytes]) -> None:

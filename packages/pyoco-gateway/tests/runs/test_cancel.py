@@ -47,8 +47,8 @@ async def submit(gateway: httpx.AsyncClient) -> str:
     return str(answer.json()["run_id"])
 
 
-async def cancel(gateway: httpx.AsyncClient, run_id: str, **words: Any) -> dict[str, Any]:
-    answer = await gateway.post(f"/runs/{run_id}/cancel", **words)
+async def cancel(gateway: httpx.AsyncClient, run_id: str, **arguments: Any) -> dict[str, Any]:
+    answer = await gateway.post(f"/runs/{run_id}/cancel", **arguments)
     assert answer.status_code == 200, answer.text
     body: dict[str, Any] = answer.json()
     return body
@@ -193,7 +193,7 @@ async def test_a_cancel_whose_status_was_overwritten_is_recorded_again(
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         {},
         {"json": {}},
@@ -203,15 +203,17 @@ async def test_a_cancel_whose_status_was_overwritten_is_recorded_again(
         {"json": {"reason": "改行\nと\t記号"}},
     ],
 )
-async def test_the_reason_is_optional(gateway: httpx.AsyncClient, words: dict[str, Any]) -> None:
+async def test_the_reason_is_optional(
+    gateway: httpx.AsyncClient, arguments: dict[str, Any]
+) -> None:
     run_id = await submit(gateway)
-    answered = await cancel(gateway, run_id, **words)
+    answered = await cancel(gateway, run_id, **arguments)
     assert answered["status"] == "CANCELLING"
-    assert answered["cancel_reason"] == words.get("json", {}).get("reason")
+    assert answered["cancel_reason"] == arguments.get("json", {}).get("reason")
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "err_id"),
+    ("arguments", "code", "err_id"),
     [
         ({"json": {"reason": "x" * 1001}}, 422, "ERR-PYOCO-0002"),
         ({"json": {"reason": 7}}, 422, "ERR-PYOCO-0002"),
@@ -238,10 +240,10 @@ async def test_the_reason_is_optional(gateway: httpx.AsyncClient, words: dict[st
     ],
 )
 async def test_an_invalid_request_cancels_nothing(
-    gateway: httpx.AsyncClient, runs: RunStore, words: dict[str, Any], code: int, err_id: str
+    gateway: httpx.AsyncClient, runs: RunStore, arguments: dict[str, Any], code: int, err_id: str
 ) -> None:
     run_id = await submit(gateway)
-    answer = await gateway.post(f"/runs/{run_id}/cancel", **words)
+    answer = await gateway.post(f"/runs/{run_id}/cancel", **arguments)
     assert (answer.status_code, answer.json()["err_id"]) == (code, err_id)
     assert await revision_of(runs, run_id) == 1
 

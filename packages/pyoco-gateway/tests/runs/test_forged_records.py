@@ -12,9 +12,9 @@ from pyoco_gateway.runs.feed import RunFeed
 from pyoco_gateway.runs.job_queue import JobQueue
 from pyoco_gateway.runs.reaper import loop
 from pyoco_gateway.runs.reaper.loop import Reaper
+from pyoco_gateway.runs.reaper.rebuilt_jobs import RunJobs
 from pyoco_gateway.runs.reaper.rules import ReaperTimeouts
 from pyoco_gateway.runs.reaper.tracked_runs import TrackedRuns
-from pyoco_gateway.runs.requeue import RunJobs
 from pyoco_protocol.jetstream.bucket_watch import BucketWatch
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.run_store import RunStore
@@ -53,12 +53,12 @@ async def test_a_record_that_no_gateway_wrote_is_not_queued(
         accepted,
     ):
         await put_record(broker, run)
-    sight = TrackedRuns(ReaperTimeouts(HOUR, 0.01, unconfirmed=0.1))
+    tracked = TrackedRuns(ReaperTimeouts(HOUR, 0.01, unconfirmed=0.1))
     reaper = Reaper(
         broker=broker,
         store=runs,
         queue=JobQueue(broker, NAMES, signer),
-        runs=sight,
+        runs=tracked,
         timeouts=ReaperTimeouts(HOUR, 0.01, unconfirmed=0.1),
         jobs=jobs,
         is_confirmed=lambda _: False,
@@ -69,7 +69,7 @@ async def test_a_record_that_no_gateway_wrote_is_not_queued(
 
     with caplog.at_level(logging.WARNING):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(BucketWatch(broker, NAMES.runs_bucket, RunFeed([sight])).run)
+            tasks.start_soon(BucketWatch(broker, NAMES.runs_bucket, RunFeed([tracked])).run)
             tasks.start_soon(reaper.run)
             await eventually(refused, 3)
             await eventually(lambda: len(reaper.action_counts), 1)

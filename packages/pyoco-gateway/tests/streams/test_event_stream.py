@@ -17,7 +17,7 @@ from pyoco_protocol.ids import new_run_id
 from pyoco_testkit.builders import NOW, snapshot
 from pyoco_testkit.eventually import eventually
 from pyoco_testkit.nats_server import NatsServer
-from sse_client import PATIENCE, parsed, stalled_reader, watching
+from sse_client import TIMEOUT_SEC, parsed, stalled_reader, watching
 
 LARGE = {"text": "x" * 65_536}
 
@@ -129,7 +129,7 @@ async def test_a_slow_client_gets_the_latest_state_and_no_backlog(
 async def read_to_the_end(reader: socket.socket) -> bytes:
     loop = asyncio.get_running_loop()
     text = b""
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT_SEC):
         while not text.endswith(b"0\r\n\r\n"):
             text += await loop.sock_recv(reader, 65_536)
     return text
@@ -217,7 +217,7 @@ async def test_an_endless_request_body_does_not_keep_a_stream_open(
         while True:
             yield b"x" * 65_536
 
-    with anyio.fail_after(PATIENCE), pytest.raises(httpx.HTTPError):
+    with anyio.fail_after(TIMEOUT_SEC), pytest.raises(httpx.HTTPError):
         async with gateway.stream("GET", "/runs/watch", content=body()) as response:
             await response.aread()
     await eventually(lambda: hubs[0].watchers, 0)

@@ -12,16 +12,16 @@ from pyoco_protocol.settings import WatchSettings
 def test_streams_are_limited_per_address_and_in_total_until_they_close() -> None:
     limits = StreamLimits(WatchSettings(sse_max_streams=3, sse_max_streams_per_peer=2))
     with ExitStack() as held:
-        for peer in ("a", "a", "b"):
-            held.enter_context(limits.slot(peer))
-        for peer in ("a", "b", "c"):
-            with pytest.raises(TooManyRequestsError), limits.slot(peer):
+        for address in ("a", "a", "b"):
+            held.enter_context(limits.slot(address))
+        for address in ("a", "b", "c"):
+            with pytest.raises(TooManyRequestsError), limits.slot(address):
                 pass
         assert limits.open == 3
     assert limits.open == 0
     with limits.slot("a"), limits.slot("a"), pytest.raises(TooManyRequestsError), limits.slot("a"):
         pass
-    assert not limits._by_peer
+    assert not limits._by_address
 
 
 def test_streams_are_limited_per_key_over_all_addresses() -> None:
@@ -34,4 +34,4 @@ def test_streams_are_limited_per_key_over_all_addresses() -> None:
         with limits.slot("c", "other"), limits.slot("c"), limits.slot("c"):
             assert limits.open == 5
     assert not limits._by_key
-    assert not limits._by_peer
+    assert not limits._by_address

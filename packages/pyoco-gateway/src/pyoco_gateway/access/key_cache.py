@@ -120,7 +120,10 @@ class KeyCache:
         self.unreadable.clear()
 
     def on_resumed(self) -> None:
-        """Wait until the watch has caught up; start over if delete markers may have expired."""
+        """Become not ready until the watch has caught up.
+
+        Start over if delete markers may have expired.
+        """
         self._caught_up = False
         if self._before is None and self._silent_sec > _MAX_RESUME_SEC:
             self._starts_over = True

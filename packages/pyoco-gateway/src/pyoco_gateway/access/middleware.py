@@ -21,6 +21,7 @@ from pyoco_gateway.http.rate_limiter import (
     UNAUTHENTICATED_DELAY_SEC,
     UNAUTHENTICATED_PER_SEC,
     RateLimiter,
+    refusal_log_limiter,
 )
 from pyoco_gateway.http.route_table import Access, match_of
 from pyoco_protocol.problems import (
@@ -38,12 +39,9 @@ _log = logging.getLogger(__name__)
 _CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="pyoco"'}
 _MINUTE: Final = 60.0
 # One address may be shared by several callers, each with its own key.
-_FAILURES_PER_PEER: Final = 5
-# Warnings about a caller that is held off are logged this often, however many requests it sends.
+_FAILURES_PER_ADDRESS: Final = 5
+# Minimum time between two warnings about a caller that exceeds its rate.
 _WARN_SEC: Final = 60.0
-# Each refusal is a log line, and callers without a key must not be able to fill the log.
-_LINES_PER_SEC: Final = 1.0
-_LINES_AT_ONCE: Final = 60
 
 # The middleware logs the other refusals itself, at most once per `_WARN_SEC` and caller.
 _LOGGED: Final = frozenset({Refusal.KEY_MISSING, Refusal.KEY_INVALID, Refusal.SCOPE_MISSING})
@@ -81,16 +79,16 @@ class AccessMiddleware:
         self._header = auth.http_api_key_header
         self._header_bytes = auth.http_api_key_header.lower().encode()
         self._refusals = refusals
-        self._per_peer = _rates(rates.rate_per_peer, rates.rate_per_peer_burst)
+        self._per_address = _rates(rates.rate_per_peer, rates.rate_per_peer_burst)
         self._per_key = _rates(rates.rate_per_key, rates.rate_per_key_burst)
         failures = rates.auth_failures_per_min
         self._failures = _rates(failures / _MINUTE, math.ceil(failures))
-        self._failures_of_peer = _rates(
-            _FAILURES_PER_PEER * failures / _MINUTE, math.ceil(_FAILURES_PER_PEER * failures)
+        self._failures_of_address = _rates(
+            _FAILURES_PER_ADDRESS * failures / _MINUTE, math.ceil(_FAILURES_PER_ADDRESS * failures)
         )
         self._warnings = RateLimiter(1 / _WARN_SEC, 1)
-        self._strangers = RateLimiter(UNAUTHENTICATED_PER_SEC, UNAUTHENTICATED_BURST)
-        self._lines = RateLimiter(_LINES_PER_SEC, _LINES_AT_ONCE)
+        self._unauthenticated_rate = RateLimiter(UNAUTHENTICATED_PER_SEC, UNAUTHENTICATED_BURST)
+        self._refusal_log = refusal_log_limiter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or refuse it."""
@@ -100,10 +98,10 @@ class AccessMiddleware:
             self._refusals.note(refused.reason)
             if refused.reason is Refusal.BACK_OFF or (
                 refused.reason is Refusal.KEY_MISSING
-                and self._strangers.wait_for(client_address_of(scope))
+                and self._unauthenticated_rate.wait_for(client_address_of(scope))
             ):
                 await anyio.sleep(UNAUTHENTICATED_DELAY_SEC)
-            is_logged = refused.reason in _LOGGED and not self._lines.wait_for(
+            is_logged = refused.reason in _LOGGED and not self._refusal_log.wait_for(
                 client_address_of(scope)
             )
             await answer_problem(
@@ -114,15 +112,15 @@ class AccessMiddleware:
         if caller is ANONYMOUS:
             # Callers without a key on public routes must not be able to fill the log.
             leave_refusals_unlogged(scope)
-            if self._strangers.wait_for(client_address_of(scope)):
+            if self._unauthenticated_rate.wait_for(client_address_of(scope)):
                 await anyio.sleep(UNAUTHENTICATED_DELAY_SEC)
         await self._app(scope, receive, send)
 
     def _admit(self, scope: Scope) -> Caller:
-        if self._per_peer is not None:
-            peer = client_address_of(scope)
-            if wait := self._per_peer.wait_for(peer):
-                raise self._too_many(Refusal.PEER_RATE, wait, peer=peer)
+        if self._per_address is not None:
+            address = client_address_of(scope)
+            if wait := self._per_address.wait_for(address):
+                raise self._too_many(Refusal.PEER_RATE, wait, peer=address)
         if not self._needs_key:
             return UNRESTRICTED
         requires = match_of(scope).requires
@@ -131,7 +129,9 @@ class AccessMiddleware:
         caller = self._authenticated(scope)
         if self._per_key is not None and (wait := self._per_key.wait_for(caller.key_id)):
             raise self._too_many(Refusal.KEY_RATE, wait, key_id=caller.key_id)
-        if requires is not Access.ANY_KEY and not caller.may(KeyScope(requires)):
+        if requires is not Access.ANY_KEY and not (
+            isinstance(requires, KeyScope) and caller.may(requires)
+        ):
             raise _RefusedError(Refusal.SCOPE_MISSING, ScopeMissingError(requires))
         return caller
 
@@ -167,15 +167,16 @@ class AccessMiddleware:
     def _wrong_key(self, scope: Scope, key_id: str | None) -> _RefusedError:
         """Return the refusal of a wrong key: 403, or 429 after too many of them.
 
-        Failed attempts never delay a valid key. Otherwise a caller could lock out others that
-        share its address, by their key id. Guessing does not become feasible: there are 2^256
+        Failed attempts never delay a valid key. Otherwise a caller that knows another's key id and
+        shares its address could lock it out. Guessing does not become feasible: there are 2^256
         secrets.
         """
-        peer = client_address_of(scope)
-        if self._failures is not None and self._failures_of_peer is not None:
-            wait = self._failures.wait_for((peer, key_id)) or self._failures_of_peer.wait_for(peer)
+        address = client_address_of(scope)
+        if self._failures is not None and self._failures_of_address is not None:
+            wait = self._failures.wait_for((address, key_id))
+            wait = wait or self._failures_of_address.wait_for(address)
             if wait:
-                return self._too_many(Refusal.BACK_OFF, wait, peer=peer)
+                return self._too_many(Refusal.BACK_OFF, wait, peer=address)
         return _RefusedError(Refusal.KEY_INVALID, ApiKeyInvalidError())
 
     def _too_many(self, reason: Refusal, wait: float, **caller: Any) -> _RefusedError:

@@ -21,10 +21,9 @@ def described(
     auth: HttpAuthSettings,
     rates: RateSettings,
 ) -> Callable[[], dict[str, Any]]:
-    """Return a function that gives the description of `plain` with keys and rate limits added.
+    """Return a function like `plain` that adds keys and rate limits.
 
-    `plain` builds the description once and returns the same object ever after, so the additions
-    are made once too.
+    `plain` caches its result, so this happens once.
     """
     needs_key = auth.http_auth_mode == "api_key"
 

@@ -1,4 +1,4 @@
-"""What requests need of the API keys while the gateway runs."""
+"""Objects that the access middleware and streams receive."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from pyoco_gateway.http.provided import Provided
 
 @dataclass(frozen=True)
 class AccessServices(Provided):
-    """The key check and the permits of open streams; None where authentication is off."""
+    """The key check and the permits of open streams; None if authentication is off."""
 
     key_check: KeyCheck | None = None
     stream_permits: StreamPermits | None = None

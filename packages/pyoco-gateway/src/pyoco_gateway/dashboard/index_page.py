@@ -16,7 +16,7 @@ router = APIRouter(include_in_schema=False)
 
 _HEADERS: Final = {"Vary": "Accept-Language"}
 
-_WORDS: Final[Mapping[Language, Mapping[str, str]]] = {
+_TEXTS: Final[Mapping[Language, Mapping[str, str]]] = {
     "en": {
         "intro": "This gateway accepts runs of Pyoco flows over HTTP and shows their state.",
         "links": "Links",
@@ -77,12 +77,12 @@ def _address(request: Request) -> str:
 
 
 def _page(language: Language, base_url: str, *, described: bool) -> str:
-    words = {key: escape(text) for key, text in _WORDS[language].items()}
+    texts = {key: escape(text) for key, text in _TEXTS[language].items()}
     body = '{"flow_name": "hello"}'
     submit = f"curl {base_url}/runs -H 'Content-Type: application/json' -d '{body}'"
     links = "\n".join(
         f'<li><a href="{path}">{path}</a>: {what}</li>'
-        for path, what in words.items()
+        for path, what in texts.items()
         if path.startswith("/") and (described or path != "/openapi.json")
     )
     # Commands are in `code`, which wraps in a narrow window; `pre` would make the page scroll.
@@ -95,16 +95,16 @@ def _page(language: Language, base_url: str, *, described: bool) -> str:
 </head>
 <body>
 <h1>Pyoco Server {escape(__version__)}</h1>
-<p>{words["intro"]}</p>
-<h2>{words["links"]}</h2>
+<p>{texts["intro"]}</p>
+<h2>{texts["links"]}</h2>
 <ul>
 {links}
 </ul>
-<h2>{words["submit"]}</h2>
+<h2>{texts["submit"]}</h2>
 <p><code>{escape(submit)}</code></p>
-<h2>{words["read"]}</h2>
+<h2>{texts["read"]}</h2>
 <p><code>{escape(f"curl {base_url}/runs/<run_id>")}</code></p>
-<h2>{words["logs"]}</h2>
+<h2>{texts["logs"]}</h2>
 <p><code>{escape(f"curl -N '{base_url}/runs/<run_id>/logs?follow=1'")}</code></p>
 </body>
 </html>

@@ -1,4 +1,4 @@
-"""What the routes of dead letters need."""
+"""Objects that the routes of dead letters receive."""
 
 from dataclasses import dataclass
 

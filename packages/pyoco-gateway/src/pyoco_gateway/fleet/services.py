@@ -1,4 +1,4 @@
-"""What the routes of workers and queues need."""
+"""Objects that the routes of workers and queues receive."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

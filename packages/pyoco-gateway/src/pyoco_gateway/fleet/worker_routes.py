@@ -33,7 +33,7 @@ class WorkersQuery(BaseModel):
     scope: Literal["active", "all"] | None = Field(
         default=None,
         description="`active` shows workers that take runs (`RUNNING`, `IDLE`), `all` also stopped "
-        "and disconnected ones. Default: `active`, and `all` where `state` is given.",
+        "and disconnected ones. Default: `active`, and `all` if `state` is given.",
     )
     state: WorkerState | None = Field(
         default=None, description="Only workers whose `state` is this."

@@ -1,4 +1,4 @@
-"""Calls the route of a request: without the framework where possible, else through it."""
+"""Calls the route of a request, directly or through the framework."""
 
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -11,7 +11,9 @@ from pyoco_protocol.problems import MethodNotAllowedError, PyocoError
 
 
 class Dispatch:
-    """Answers 405 by all methods of a path, where the framework looks at one route alone.
+    """Calls the route of a request, or answers 405 with all methods of its path.
+
+    The framework would name the methods of one route only.
 
     Routes with an `endpoint` in the route table bypass the framework: its matching, exit stacks
     and middleware take as long as a submission itself. They are routes of the framework too, with
@@ -25,7 +27,8 @@ class Dispatch:
         """Answer the request."""
         match = match_of(scope)
         if match.endpoint is not None:
-            # As the framework does: metrics are labelled with the path of this.
+            # `HttpLatency` reads the path from `scope["route"]`; the framework sets it for the
+            # other routes.
             scope["route"] = match
             try:
                 response = await match.endpoint(Request(scope, receive))

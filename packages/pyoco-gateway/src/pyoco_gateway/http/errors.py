@@ -104,7 +104,8 @@ class CrashHandler:
         try:
             await self._app(scope, receive, watched_send)
         except asyncio.CancelledError:
-            # Requests are cancelled only when the process stops; the client still reads.
+            # The process stops, and the client still reads. `TimeLimit` answers the requests that
+            # it cancels itself, unless the response has started.
             if not started:
                 error = BrokerUnavailableError("the gateway is shutting down")
                 await answer_problem(error, scope, receive, send)

@@ -1,4 +1,4 @@
-"""Client addresses from `X-Forwarded-For`, where trusted proxies set it."""
+"""Client addresses from `X-Forwarded-For`, if trusted proxies set it."""
 
 import ipaddress
 from collections.abc import Sequence
@@ -61,7 +61,7 @@ class ForwardedFor:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on with the address of its client."""
-        if scope["type"] == "http" and (client := scope.get("client")) is not None:
+        if (client := scope.get("client")) is not None:
             forwarded = [
                 value.decode("latin-1") for name, value in scope["headers"] if name == _HEADER
             ]

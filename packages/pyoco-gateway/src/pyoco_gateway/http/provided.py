@@ -13,20 +13,6 @@ class Provided:
 P = TypeVar("P", bound=Provided)
 
 
-class NotProvidedError(TypeError):
-    """A type that routes may ask for is not among those that the application provides."""
-
-
-def require_all(types: Iterable[type[Provided]]) -> None:
-    """Raise NotProvidedError if a subclass of `Provided` is not in `types`.
-
-    Checked at start, so that a missing type does not wait for the first request that needs it.
-    """
-    if missing := set(Provided.__subclasses__()).difference(types):
-        names = ", ".join(sorted(each.__qualname__ for each in missing))
-        raise NotProvidedError(f"routes may ask for {names}, which the gateway does not provide")
-
-
 def lifespan_state(
     instances: Iterable[Provided],
 ) -> Mapping[str, Mapping[type[Provided], Provided]]:

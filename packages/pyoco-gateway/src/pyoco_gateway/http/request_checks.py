@@ -50,7 +50,7 @@ class RequestChecks:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or answer it with an error."""
-        if scope["type"] == "http" and (refusal := self._refusal(scope)) is not None:
+        if (refusal := self._refusal(scope)) is not None:
             address = client_address_of(scope)
             if self._refusal_rate.wait_for(address):
                 await anyio.sleep(UNAUTHENTICATED_DELAY_SEC)
@@ -88,7 +88,7 @@ class RequestChecks:
 
     def _host_refusal(self, header: bytes, count: int, local: str | None) -> PyocoError | None:
         if count != 1:
-            return HostUnclearError("is missing" if count == 0 else "comes twice")
+            return HostUnclearError("is missing" if count == 0 else "is repeated")
         host = host_in(header.decode("latin-1"))
         if host is None:
             return HostUnclearError("names no host")

@@ -28,11 +28,9 @@ class RequestIds:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on with its id; add the id to the response."""
-        if scope["type"] == "http":
-            request_id = _sent_with(scope) or b"%032x" % _random.getrandbits(128)
-            scope[_SCOPE_KEY] = request_id.decode()
-            send = _adding_header(send, request_id)
-        await self._app(scope, receive, send)
+        request_id = _sent_with(scope) or b"%032x" % _random.getrandbits(128)
+        scope[_SCOPE_KEY] = request_id.decode()
+        await self._app(scope, receive, _adding_header(send, request_id))
 
 
 def _adding_header(send: Send, request_id: bytes) -> Send:

@@ -4,7 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -18,15 +18,15 @@ _SCOPE_KEY: Final = "pyoco.route"
 
 
 class Access(Enum):
-    """What a route requires where it requires no particular scope."""
+    """What a route requires if it requires no particular scope."""
 
     PUBLIC = "public"
     # A valid key with any scope.
     ANY_KEY = "any key"
 
 
-# A string is the scope that the caller's key must have.
-Requirement = Access | str
+# A `StrEnum` is the scope that the caller's key must have. `access` defines the scopes.
+Requirement = Access | StrEnum
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
@@ -57,7 +57,7 @@ class RouteMatch:
     body: BodyRule
     # The methods of the path; None for an unknown path.
     methods: frozenset[str] | None
-    # Called without the framework, where the request is for such a route.
+    # Called without the framework, if the request is for such a route.
     endpoint: Endpoint | None = None
 
 

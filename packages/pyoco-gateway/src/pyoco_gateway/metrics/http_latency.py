@@ -30,9 +30,6 @@ class HttpLatency:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on and record the time to the start of its response."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         started = time.perf_counter()
 
         async def timed_send(message: Message) -> None:

@@ -28,7 +28,7 @@ class DeleteRun:
     on_deleted: Sequence[OnDeleted] = ()
 
     async def __call__(self, run_id: str, caller: Caller) -> None:
-        """Delete the run; raise RunNotFoundError, or RunNotOverError where it has not ended."""
+        """Delete the run; raise RunNotFoundError, or RunNotOverError if it has not ended."""
         while True:
             stored = await read_own(self.store, run_id, caller)
             try:

@@ -1,4 +1,4 @@
-"""What the routes of runs need."""
+"""Objects that the routes of runs receive."""
 
 from dataclasses import dataclass
 

@@ -101,7 +101,7 @@ class WorkflowFile:
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """A stored and queued run; `replayed` where an earlier request submitted it."""
+    """A stored and queued run; `replayed` if an earlier request submitted it."""
 
     run: RunSnapshot
     replayed: bool
@@ -148,8 +148,8 @@ class SubmitRun:
         except RefusedError as refusal:
             raise _named(refusal, job.to_bytes()) from refusal
         except (UnknownOutcomeError, asyncio.CancelledError) as error:
-            # A request is cancelled only when this process ends. The broker may still store what
-            # was sent.
+            # A request is cancelled when the process stops or by `TimeLimit`. The broker may still
+            # store what was sent.
             raise SubmitOutcomeUnknownError(run.run_id) from error
 
     def is_confirmed(self, run: RunSnapshot) -> bool:

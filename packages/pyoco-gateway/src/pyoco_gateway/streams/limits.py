@@ -22,9 +22,9 @@ class StreamLimits(Provided):
 
     def __init__(self, settings: WatchSettings) -> None:
         self._limit = settings.sse_max_streams
-        self._limit_per_peer = settings.sse_max_streams_per_peer
+        self._limit_per_address = settings.sse_max_streams_per_peer
         self._limit_per_key = settings.sse_max_streams_per_key
-        self._by_peer: Counter[str] = Counter()
+        self._by_address: Counter[str] = Counter()
         self._by_key: Counter[str] = Counter()
         # Peak of `open`; the reader of this value resets it.
         self.most = 0
@@ -32,21 +32,21 @@ class StreamLimits(Provided):
     @property
     def open(self) -> int:
         """Number of open streams."""
-        return self._by_peer.total()
+        return self._by_address.total()
 
     @contextmanager
-    def slot(self, peer: str, key_id: str | None = None) -> Iterator[None]:
-        """Count one stream of `peer` while the context is open; raise TooManyRequestsError.
+    def slot(self, address: str, key_id: str | None = None) -> Iterator[None]:
+        """Count one stream of `address` while the context is open; raise TooManyRequestsError.
 
         `key_id` is None if authentication is off.
         """
         if (
-            self._by_peer[peer] >= self._limit_per_peer
+            self._by_address[address] >= self._limit_per_address
             or (key_id is not None and self._by_key[key_id] >= self._limit_per_key)
             or self.open >= self._limit
         ):
             raise TooManyRequestsError(_RETRY_AFTER_SEC)
-        with _counted(self._by_peer, peer), _counted(self._by_key, key_id):
+        with _counted(self._by_address, address), _counted(self._by_key, key_id):
             self.most = max(self.most, self.open)
             yield
 

@@ -1,4 +1,4 @@
-"""What the routes of workflow files need."""
+"""Objects that the routes of workflow files receive."""
 
 from dataclasses import dataclass
 

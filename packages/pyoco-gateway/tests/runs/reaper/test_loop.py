@@ -15,9 +15,9 @@ from pyoco_gateway.runs.feed import RunFeed
 from pyoco_gateway.runs.job_queue import JobQueue
 from pyoco_gateway.runs.reaper import loop
 from pyoco_gateway.runs.reaper.loop import Reaper
+from pyoco_gateway.runs.reaper.rebuilt_jobs import RunJobs
 from pyoco_gateway.runs.reaper.rules import ReaperAction, ReaperTimeouts
 from pyoco_gateway.runs.reaper.tracked_runs import TrackedRuns
-from pyoco_gateway.runs.requeue import RunJobs
 from pyoco_protocol import subjects
 from pyoco_protocol.ids import new_run_id
 from pyoco_protocol.jetstream.bucket_watch import BucketWatch

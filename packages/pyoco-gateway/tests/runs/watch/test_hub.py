@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyoco_gateway.runs.feed import RunFeed
-from pyoco_gateway.runs.index.run_tenants import RunTenants
+from pyoco_gateway.runs.run_tenants import RunTenants
 from pyoco_gateway.runs.watch import hub as run_hub
 from pyoco_gateway.runs.watch.events import RunEvents
 from pyoco_gateway.runs.watch.filter import WatchFilter

@@ -30,7 +30,7 @@ async def read_many(
 ) -> dict[str, Value]:
     """Return the values of at most `MAX_KEYS` keys from any replica, which may lag behind.
 
-    The result may be incomplete or outdated. Compare revisions, and read from the leader where it
+    The result may be incomplete or outdated. Compare revisions, and read from the leader if it
     matters. A bucket without direct reads returns nothing.
     """
     wanted = [subjects.kv_key(bucket, key) for key in keys]

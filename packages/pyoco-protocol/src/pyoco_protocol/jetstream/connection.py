@@ -247,9 +247,9 @@ def _blocking_error(error: Exception, user: str) -> BrokerUnavailableError | Non
         return BrokerTlsError(f"its certificate is not trusted: {error.verify_message}")
     if isinstance(error, ssl.SSLError):
         return BrokerTlsError(str(error.reason or error))
-    said = str(error).lower()
-    if isinstance(error, nats.errors.Error) and any(words in said for words in _LOGIN_REFUSED):
-        return BrokerLoginError(user, said.removeprefix("nats: ").strip("'"))
+    text = str(error).lower()
+    if isinstance(error, nats.errors.Error) and any(part in text for part in _LOGIN_REFUSED):
+        return BrokerLoginError(user, text.removeprefix("nats: ").strip("'"))
     return None
 
 

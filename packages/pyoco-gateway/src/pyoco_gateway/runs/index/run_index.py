@@ -34,7 +34,7 @@ class RunIndex:
         self._backlog_bytes = 0
         # Number of tasks that wait for a revision.
         self._waiting = 0
-        # Returns the revision that the watch has reached, also where purged changes left no entry.
+        # Returns the revision that the watch has reached, also if purged changes left no entry.
         self.watch_position: Callable[[], int] = lambda: 0
         # Counts the starts and resumptions of the watch. The index has to catch up after each.
         self.watch_session = 0

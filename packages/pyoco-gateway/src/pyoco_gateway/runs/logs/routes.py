@@ -19,7 +19,7 @@ from pyoco_gateway.runs.logs.read import (
     OutputFilter,
     OutputPosition,
 )
-from pyoco_gateway.runs.logs.services import LogServices
+from pyoco_gateway.runs.logs.services import OutputServices
 from pyoco_gateway.streams.event_stream import MAX_STREAM_SEC, EventStream
 from pyoco_gateway.streams.limits import take_slot
 from pyoco_gateway.streams.openapi import event_stream
@@ -74,7 +74,7 @@ async def get_run_logs(
     `next_cursor` is null when the run has ended and everything is read. With `follow` the answer
     is a stream of events: `log`, `heartbeat`, and `end` when the run has ended.
     """
-    services = provided(request.scope, LogServices)
+    services = provided(request.scope, OutputServices)
     caller = caller_of(request.scope)
     if not follow:
         page = await services.read(
@@ -86,7 +86,7 @@ async def get_run_logs(
     start = OutputPosition.of(cursor)
     if last_event_id is not None:
         start = OutputPosition(int(last_event_id) + 1)
-    events = OutputEvents(services.feeds, services.read_run, run_id, caller, wanted, start)
+    events = OutputEvents(services.tails, services.read_run, run_id, caller, wanted, start)
     with ExitStack() as held:
         take_slot(request, held)
         return EventStream(events, timeout_sec, held.pop_all(), beside=events.run)

@@ -1,4 +1,4 @@
-"""What the routes of run logs need."""
+"""Objects that the routes of run logs receive."""
 
 from dataclasses import dataclass
 
@@ -9,9 +9,9 @@ from pyoco_gateway.runs.read import ReadRun
 
 
 @dataclass(frozen=True)
-class LogServices(Provided):
-    """Read the log of a run page by page, or follow it."""
+class OutputServices(Provided):
+    """Read the output of a run page by page, or follow it."""
 
     read: ReadOutput
     read_run: ReadRun
-    feeds: OutputTails
+    tails: OutputTails

@@ -12,9 +12,9 @@ import anyio
 from pydantic import ValidationError
 
 from pyoco_gateway.runs.job_queue import JobQueue
+from pyoco_gateway.runs.reaper.rebuilt_jobs import RunJobs
 from pyoco_gateway.runs.reaper.rules import ReaperAction, ReaperTimeouts, TrackedRun
 from pyoco_gateway.runs.reaper.tracked_runs import TrackedRuns
-from pyoco_gateway.runs.requeue import RunJobs
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.requests import RefusedError
 from pyoco_protocol.jetstream.run_store import ConflictError, RunStore, StoredRun

@@ -89,7 +89,7 @@ class ParkedJobReaper:
             job = RunJob.from_bytes(parked.data)
             run = await self._end_run(job, parked.stream_seq)
         except (InvalidJobError, SnapshotUnreadableError) as error:
-            _log.warning("parked job has no run", extra={"reason": str(error)})
+            _log.warning("run of a parked job not found", extra={"reason": str(error)})
         if run is None or run.status is RunStatus.FAILED:
             await self.dead_letters.put(self._letter(parked, job, run), parked.stream_seq)
         await remove_job(self.broker, self.names.work_stream, parked.stream_seq)
@@ -98,7 +98,7 @@ class ParkedJobReaper:
         _log.warning("parked job removed from the queue", extra=extra)
 
     async def _end_run(self, job: RunJob, stream_seq: int) -> RunSnapshot | None:
-        """Return the run after it was failed, or unchanged where this job does not decide it."""
+        """Return the failed run; unchanged if another job or a cancel decides its end."""
 
         def decide(stored: StoredRun) -> RunSnapshot | None:
             run = stored.snapshot

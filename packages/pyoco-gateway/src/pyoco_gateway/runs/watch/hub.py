@@ -10,7 +10,7 @@ from typing import Final
 import anyio
 
 from pyoco_gateway.runs.feed import RunChange
-from pyoco_gateway.runs.index.run_tenants import RunTenants
+from pyoco_gateway.runs.run_tenants import RunTenants
 from pyoco_gateway.runs.watch.filter import WatchFilter
 from pyoco_gateway.runs.watch.states import RunState, RunUpdate, StateKey, state_key
 from pyoco_gateway.streams.wakeup import Wakeup

@@ -1,4 +1,4 @@
-"""What the routes that watch runs need."""
+"""Objects that the routes that watch runs receive."""
 
 from dataclasses import dataclass
 

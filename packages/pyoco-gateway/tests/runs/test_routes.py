@@ -104,12 +104,12 @@ async def test_another_stream_in_the_place_of_the_queue_gets_no_jobs(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     await store.js.delete_stream("PYOCO_WORK")
-    await store.js.add_stream(name="STRANGER", subjects=["pyoco.work.*"])
+    await store.js.add_stream(name="OTHER", subjects=["pyoco.work.*"])
 
     answer = await gateway.post("/runs", json={"flow_name": "hello"})
 
     assert answer.status_code == 503
-    assert (await store.js.stream_info("STRANGER")).state.messages == 0
+    assert (await store.js.stream_info("OTHER")).state.messages == 0
     assert await store.runs() == {}
 
 
@@ -183,5 +183,5 @@ async def test_an_error_is_in_the_language_of_the_caller(
     assert (problem["err_id"], problem["msg_id"]) == ("ERR-PYOCO-0002", "MSG-PYOCO-0002")
     assert problem["detail"] == "flow_name: Field required"
     assert problem["request_id"] == answer.headers["X-Request-Id"]
-    words = {"en": "The request is not valid", "ja": "リクエストが不正です"}
-    assert problem["message"] == words[language]
+    messages = {"en": "The request is not valid", "ja": "リクエストが不正です"}
+    assert problem["message"] == messages[language]
