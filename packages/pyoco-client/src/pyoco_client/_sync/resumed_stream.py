@@ -6,12 +6,12 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Final
 
-from pyoco_client._sync.pausing import sleep
+from pyoco_client._sync.sleep import sleep
 from pyoco_client._sync.transport import STREAM_SILENCE_SEC, Transport
 from pyoco_client.calls import Call
 from pyoco_client.errors import PyocoApiError, PyocoError, TooManyRequestsError
 from pyoco_client.event_stream import ServerEvent
-from pyoco_client.retrying import is_passing
+from pyoco_client.retry_rules import is_passing
 
 _LONGEST_STREAM_SEC: Final = 600
 _LONGEST_HINT_SEC: Final = 10.0
@@ -19,7 +19,7 @@ _GOOD_STREAM_SEC: Final = 1.0
 
 
 @dataclass(slots=True)
-class Following:
+class ResumedStream:
     """Reads an event stream and resumes it after each failure that may pass.
 
     `patience` is the maximum time in seconds without an event. `end_at`, on the monotonic clock,
