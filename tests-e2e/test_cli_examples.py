@@ -13,8 +13,8 @@ import anyio
 import click
 import pytest
 
-from pyoco_client.cli.command import client, main
 from pyoco_client.cli.examples import RUN_ID, examples_of
+from pyoco_client.cli.root import client, main
 from pyoco_testkit.commands import run
 from pyoco_testkit.environment import clean_environment, command_path
 from pyoco_testkit.eventually import eventually

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from pyoco_client import calls
-from pyoco_client.retrying import Repeat
+from pyoco_client.retry_rules import Repeat
 
 TEXT = "flow:\n  graph: a\ntasks:\n  a: {callable: 'm:f'}\n"
 

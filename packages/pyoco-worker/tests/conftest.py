@@ -11,7 +11,7 @@ from pyoco_testkit.nats_server import NatsServer
 # Tests in subfolders import modules of this folder, which is not a package.
 sys.path.insert(0, str(Path(__file__).parent))
 
-from worker_bench import WorkerBench
+from worker_fixture import WorkerFixture
 
 
 @pytest.fixture
@@ -21,7 +21,9 @@ def flows() -> str:
 
 
 @pytest.fixture
-async def bench(nats_server: NatsServer, tmp_path: Path, flows: str) -> AsyncGenerator[WorkerBench]:
+async def fixture(
+    nats_server: NatsServer, tmp_path: Path, flows: str
+) -> AsyncGenerator[WorkerFixture]:
     """A broker with a run store and a queue, and workers on request; no gateway."""
-    async with WorkerBench(nats_server, tmp_path, flows) as ready:
+    async with WorkerFixture(nats_server, tmp_path, flows) as ready:
         yield ready

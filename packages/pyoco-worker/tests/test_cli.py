@@ -9,7 +9,7 @@ from pyoco_protocol.runs.lifecycle import RunStatus
 from pyoco_testkit.environment import command_path
 from pyoco_testkit.eventually import eventually
 from pyoco_testkit.processes import ManagedProcess
-from worker_bench import WorkerBench, began, let_go_on, names_in
+from worker_fixture import WorkerFixture, began, let_go_on, names_in
 
 
 async def outcome_of(
@@ -100,21 +100,21 @@ async def test_help_and_version_exit_with_zero(tmp_path: Path, flag: str) -> Non
 
 
 async def test_a_resolver_module_is_found_in_the_directory_the_worker_was_started_in(
-    bench: WorkerBench,
+    fixture: WorkerFixture,
 ) -> None:
-    place = bench.directory / "worker-1"
+    place = fixture.directory / "worker-1"
     place.mkdir()
-    shutil.copy(bench.flows.rpartition(":")[0], place / "flows_beside.py")
-    async with bench.worker(flows="flows_beside:resolve"):
-        assert (await bench.ended(await bench.submit("greet"))).status is RunStatus.COMPLETED
+    shutil.copy(fixture.flows.rpartition(":")[0], place / "flows_beside.py")
+    async with fixture.worker(flows="flows_beside:resolve"):
+        assert (await fixture.ended(await fixture.submit("greet"))).status is RunStatus.COMPLETED
 
 
 @pytest.mark.parametrize(("interrupt", "expected"), [(False, 0), (True, 130)])
 async def test_a_stopped_worker_leaves_no_processes_or_files(
-    bench: WorkerBench, interrupt: bool, expected: int
+    fixture: WorkerFixture, interrupt: bool, expected: int
 ) -> None:
-    async with bench.worker(concurrency=2) as worker:
-        assert (await bench.ended(await bench.submit("greet"))).status is RunStatus.COMPLETED
+    async with fixture.worker(concurrency=2) as worker:
+        assert (await fixture.ended(await fixture.submit("greet"))).status is RunStatus.COMPLETED
         family = worker.children()
         assert len(family) >= 2
         if interrupt:
@@ -124,24 +124,24 @@ async def test_a_stopped_worker_leaves_no_processes_or_files(
         assert await worker.wait() == expected
         await eventually(lambda: [each for each in family if each.is_running()], [])
         assert "Traceback" not in worker.log()
-    assert names_in(bench.directory / "data") == set()
+    assert names_in(fixture.directory / "data") == set()
     assert names_in(worker.directory) == {worker.log_path.name}
 
 
-async def test_an_active_run_finishes_before_the_worker_stops(bench: WorkerBench) -> None:
-    async with bench.worker() as worker:
-        waiting = bench.wait_files()
-        run_id = await bench.submit_noted("note-wait", **waiting)
+async def test_an_active_run_finishes_before_the_worker_stops(fixture: WorkerFixture) -> None:
+    async with fixture.worker() as worker:
+        waiting = fixture.wait_files()
+        run_id = await fixture.submit_noted("note-wait", **waiting)
         await began(waiting)
         worker.terminate()
         await worker.wait_for_log("worker stopping")
-        left = await bench.submit("noop")
+        left = await fixture.submit("noop")
         let_go_on(waiting)
         assert await worker.wait() == 0
-    ended = await bench.ended(run_id)
+    ended = await fixture.ended(run_id)
     assert (ended.status, ended.attempt) == (RunStatus.COMPLETED, 1)
-    assert await bench.status(left) == RunStatus.PENDING
-    assert await bench.jobs_left() == 1
+    assert await fixture.status(left) == RunStatus.PENDING
+    assert await fixture.jobs_left() == 1
 
 
 async def test_a_worker_that_waits_for_its_broker_can_be_stopped(tmp_path: Path) -> None:
@@ -160,20 +160,20 @@ async def test_a_worker_that_waits_for_its_broker_can_be_stopped(tmp_path: Path)
         assert "Traceback" not in worker.log()
 
 
-async def test_other_files_in_the_data_directory_stay(bench: WorkerBench) -> None:
-    user_file = bench.directory / "data" / "worker-1" / "thesis.txt"
+async def test_other_files_in_the_data_directory_stay(fixture: WorkerFixture) -> None:
+    user_file = fixture.directory / "data" / "worker-1" / "thesis.txt"
     user_file.parent.mkdir(parents=True)
     user_file.write_text("ten years of work", encoding="utf-8")
-    async with bench.worker() as worker:
+    async with fixture.worker() as worker:
         assert worker.name == "worker-1"
-        assert (await bench.ended(await bench.submit("surroundings"))).error is None
+        assert (await fixture.ended(await fixture.submit("surroundings"))).error is None
     assert user_file.read_text(encoding="utf-8") == "ten years of work"
 
 
-async def test_credentials_are_not_logged(bench: WorkerBench) -> None:
-    url = bench.nats.url.replace("nats://", "nats://worker:s3cr3t-of-the-broker@")
-    async with bench.worker("--log-level", "debug", nats_url=url) as worker:
-        assert (await bench.ended(await bench.submit("noop"))).status is RunStatus.COMPLETED
-        await bench.nats.restart()
+async def test_credentials_are_not_logged(fixture: WorkerFixture) -> None:
+    url = fixture.nats.url.replace("nats://", "nats://worker:s3cr3t-of-the-broker@")
+    async with fixture.worker("--log-level", "debug", nats_url=url) as worker:
+        assert (await fixture.ended(await fixture.submit("noop"))).status is RunStatus.COMPLETED
+        await fixture.nats.restart()
         await worker.wait_for_log("broker connection restored")
         assert "s3cr3t" not in worker.log()

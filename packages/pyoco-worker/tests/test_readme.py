@@ -3,19 +3,19 @@ from pathlib import Path
 from pyoco_protocol.runs.lifecycle import RunStatus
 from pyoco_testkit.documents import blocks_in, tables_in
 from pyoco_worker.cli import command
-from worker_bench import WorkerBench
+from worker_fixture import WorkerFixture
 
 README = Path(__file__).parents[1] / "README.md"
 
 
-async def test_the_flow_in_the_readme_runs(bench: WorkerBench) -> None:
+async def test_the_flow_in_the_readme_runs(fixture: WorkerFixture) -> None:
     (block,) = blocks_in(README)
-    file = bench.directory / block.name
+    file = fixture.directory / block.name
     file.write_text(block.text, encoding="utf-8")
-    async with bench.worker(flows=f"{file}:resolve"):
-        first = await bench.ended(await bench.submit("hello", name="README"))
-        second = await bench.ended(await bench.submit("hello"))
-        missing = await bench.ended(await bench.submit("goodbye"))
+    async with fixture.worker(flows=f"{file}:resolve"):
+        first = await fixture.ended(await fixture.submit("hello", name="README"))
+        second = await fixture.ended(await fixture.submit("hello"))
+        missing = await fixture.ended(await fixture.submit("goodbye"))
     assert first.status is second.status is RunStatus.COMPLETED
     assert first.task_records["shout"].output == "HELLO, README!"
     assert second.task_records["shout"].output == "HELLO, WORLD!"

@@ -7,21 +7,21 @@ from pyoco_protocol.jetstream.bucket import Bucket, ConflictError
 from pyoco_protocol.workers import WorkerRecord, WorkerState
 from pyoco_testkit.eventually import eventually
 from pyoco_worker import __version__
-from worker_bench import NAMES, WorkerBench, began, let_go_on
+from worker_fixture import NAMES, WorkerFixture, began, let_go_on
 
 QUICK = {"PYOCO_WORKER_HEARTBEAT_INTERVAL_SEC": "0.1"}
 
 
-async def record_of(bench: WorkerBench, worker_id: str = "w1") -> WorkerRecord:
-    found = await Bucket(bench.broker, NAMES.workers_bucket).read(worker_id)
+async def record_of(fixture: WorkerFixture, worker_id: str = "w1") -> WorkerRecord:
+    found = await Bucket(fixture.broker, NAMES.workers_bucket).read(worker_id)
     assert found is not None
     assert found.data is not None
     return WorkerRecord.model_validate_json(found.data)
 
 
-async def hide(bench: WorkerBench, worker_id: str = "w1") -> None:
+async def hide(fixture: WorkerFixture, worker_id: str = "w1") -> None:
     """Hide a worker as the gateway does for an operator."""
-    bucket = Bucket(bench.broker, NAMES.workers_bucket)
+    bucket = Bucket(fixture.broker, NAMES.workers_bucket)
     while True:
         found = await bucket.read(worker_id)
         assert found is not None
@@ -35,28 +35,28 @@ async def hide(bench: WorkerBench, worker_id: str = "w1") -> None:
         return
 
 
-async def test_the_record_describes_the_worker_and_its_runs(bench: WorkerBench) -> None:
+async def test_the_record_describes_the_worker_and_its_runs(fixture: WorkerFixture) -> None:
     arguments = ("--worker-id", "w1", "--tags", "default,gpu")
-    async with bench.worker(*arguments, concurrency=2, env=QUICK) as worker:
-        idle = await record_of(bench)
-        params = bench.wait_files()
-        run_id = await bench.submit("wait", **params)
+    async with fixture.worker(*arguments, concurrency=2, env=QUICK) as worker:
+        idle = await record_of(fixture)
+        params = fixture.wait_files()
+        run_id = await fixture.submit("wait", **params)
         await began(params)
 
         def is_running(record: WorkerRecord) -> bool:
             return record.state is WorkerState.RUNNING
 
-        running = await eventually(lambda: record_of(bench), is_running)
+        running = await eventually(lambda: record_of(fixture), is_running)
         let_go_on(params)
-        await bench.ended(run_id)
+        await fixture.ended(run_id)
 
         def is_done(record: WorkerRecord) -> bool:
             return record.state is WorkerState.IDLE and record.last_run_id == run_id
 
-        done = await eventually(lambda: record_of(bench), is_done)
+        done = await eventually(lambda: record_of(fixture), is_done)
         worker.terminate()
         assert await worker.wait() == 0
-    stopped = await record_of(bench)
+    stopped = await record_of(fixture)
 
     assert (idle.state, idle.tags, idle.hidden) == (WorkerState.IDLE, ("default", "gpu"), False)
     assert (idle.concurrency, idle.slots_in_use, idle.pid) == (2, 0, worker.pid)
@@ -79,12 +79,12 @@ async def test_the_record_describes_the_worker_and_its_runs(bench: WorkerBench) 
     assert {idle.instance_id} == {running.instance_id, done.instance_id, stopped.instance_id}
 
 
-async def test_a_second_live_worker_with_the_same_id_is_refused(bench: WorkerBench) -> None:
-    async with bench.worker("--worker-id", "w1", env=QUICK):
-        first = await record_of(bench)
-        async with bench.worker_process("--worker-id", "w1", env=QUICK) as second:
+async def test_a_second_live_worker_with_the_same_id_is_refused(fixture: WorkerFixture) -> None:
+    async with fixture.worker("--worker-id", "w1", env=QUICK):
+        first = await record_of(fixture)
+        async with fixture.worker_process("--worker-id", "w1", env=QUICK) as second:
             assert await second.wait(20) == 1
-        still = await record_of(bench)
+        still = await record_of(fixture)
 
     assert "ERR-PYOCO-0117" in second.log()
     assert f"worker w1 is already running as instance {first.instance_id}" in second.log()
@@ -93,20 +93,20 @@ async def test_a_second_live_worker_with_the_same_id_is_refused(bench: WorkerBen
 
 
 async def test_the_record_of_a_killed_worker_is_taken_over_and_stays_hidden(
-    bench: WorkerBench,
+    fixture: WorkerFixture,
 ) -> None:
-    async with bench.worker("--worker-id", "w1", env=QUICK) as killed:
-        before = await record_of(bench)
-        await hide(bench)
+    async with fixture.worker("--worker-id", "w1", env=QUICK) as killed:
+        before = await record_of(fixture)
+        await hide(fixture)
         killed.kill()
-        async with bench.worker("--worker-id", "w1", env=QUICK):
-            after = await record_of(bench)
+        async with fixture.worker("--worker-id", "w1", env=QUICK):
+            after = await record_of(fixture)
 
             def has_moved(record: WorkerRecord) -> bool:
                 return record.last_seen_at > after.last_seen_at
 
-            later = await eventually(lambda: record_of(bench), has_moved)
-    last = await record_of(bench)
+            later = await eventually(lambda: record_of(fixture), has_moved)
+    last = await record_of(fixture)
 
     assert after.instance_id != before.instance_id
     assert [each.hidden for each in (after, later, last)] == [True, True, True]
@@ -114,17 +114,17 @@ async def test_the_record_of_a_killed_worker_is_taken_over_and_stays_hidden(
 
 
 async def test_a_resumed_worker_does_not_write_a_record_that_was_taken_over(
-    bench: WorkerBench,
+    fixture: WorkerFixture,
 ) -> None:
-    async with bench.worker("--worker-id", "w1", env=QUICK) as frozen:
+    async with fixture.worker("--worker-id", "w1", env=QUICK) as frozen:
         frozen.pause()
-        async with bench.worker("--worker-id", "w1", env=QUICK):
-            successor = await record_of(bench)
+        async with fixture.worker("--worker-id", "w1", env=QUICK):
+            successor = await record_of(fixture)
             frozen.resume()
             await frozen.wait_for_log("another worker has taken over this id")
             frozen.terminate()
             assert await frozen.wait() == 0
-            still = await record_of(bench)
+            still = await record_of(fixture)
 
     assert successor.pid != frozen.pid
     assert (still.instance_id, still.state) == (successor.instance_id, WorkerState.IDLE)

@@ -1,4 +1,4 @@
-"""Recorded answers of a gateway about one run."""
+"""Recorded answers of a gateway about runs."""
 
 import json
 from collections.abc import Mapping
@@ -17,6 +17,17 @@ RUNNING: Final = {
     "attempt": 1,
 }
 COMPLETED: Final = {**RUNNING, "status": "COMPLETED", "updated_at": 2.0, "result": {"greet": "Hi"}}
+# A list of runs, with a field that the client does not know.
+RUN_LIST: Final[list[dict[str, Any]]] = [
+    {"run_id": RUN_ID, "status": "FAILED", "updated_at": 1.0, "flow_name": "挨拶", "error": "no"},
+    {
+        "run_id": OTHER_RUN_ID,
+        "status": "RUNNING",
+        "updated_at": 2.0,
+        "flow_name": "b",
+        "newer": [1],
+    },
+]
 GET: Final = f"GET /runs/{RUN_ID}"
 WATCH: Final = f"GET /runs/{RUN_ID}/watch"
 SSE: Final = "text/event-stream; charset=utf-8"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 from pyoco_testkit.commands import Done
 
@@ -76,6 +77,10 @@ class RecordedGateway:
             self._released.wait(timeout=30)
             return None
         return answers.pop(0) if len(answers) > 1 else answers[0]
+
+    def last_query(self) -> dict[str, list[str]]:
+        """Return the query parameters of the latest request."""
+        return parse_qs(urlsplit(self.requests[-1].target).query)
 
     def release(self) -> None:
         """Close the connections of requests without an answer."""

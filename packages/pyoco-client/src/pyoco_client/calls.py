@@ -2,14 +2,14 @@
 
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, TypedDict
+from typing import Any, Final, TypedDict, Unpack
 from urllib.parse import quote
 
-from pyoco_client.retrying import Repeat
+from pyoco_client.retry_rules import Repeat
 
 Query = tuple[tuple[str, str], ...]
 Include = str | Sequence[str] | None
@@ -42,6 +42,23 @@ class RunListFilters(RunFilters, total=False):
     submitted_before: float | None
 
 
+class RunListPosition(TypedDict, total=False):
+    """The part of a list of runs to return; with `updated_after` it is a list of changes."""
+
+    updated_after: float | None
+    order: str | None
+    cursor: str | None
+    limit: int | None
+
+
+class DeadLetterFilters(TypedDict, total=False):
+    """Filters of dead letters; a missing filter and None match all of them."""
+
+    reason: str | None
+    tag: str | None
+    run_id: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """One request; `repeat` says whether it may be sent again."""
@@ -62,6 +79,10 @@ class Call:
     def with_headers(self, more: Mapping[str, str]) -> "Call":
         """Return the request with more headers."""
         return replace(self, headers={**self.headers, **more})
+
+
+# Returns the request for the page at a cursor; None is the first page.
+CallAt = Callable[[str | None], Call]
 
 
 def _get(path: str, *query: tuple[str, str]) -> Call:
@@ -220,40 +241,32 @@ def delete_run(run_id: str) -> Call:
 
 
 def runs(
-    filters: RunListFilters,
-    *,
-    updated_after: float | None = None,
-    order: str | None = None,
-    cursor: str | None = None,
-    limit: int | None = None,
-    include: Include = None,
+    filters: RunListFilters, *, include: Include = None, **position: Unpack[RunListPosition]
 ) -> Call:
     """Return the request for a list of runs."""
-    query = _filters(filters, frozenset(RunListFilters.__annotations__))
-    query += _given(updated_after=updated_after, order=order, cursor=cursor, limit=limit)
+    place = {name: position.get(name) for name in RunListPosition.__annotations__}
+    query = (*_filters(filters, RunListFilters), *_given(**place))
     return _get("/runs", *query, *including(include))
 
 
 def changes(filters: RunFilters, limit: int) -> Call:
     """Return the request for changes of runs, without the position to start from."""
-    return _get("/runs", *_filters(filters), *_given(limit=limit))
+    return _get("/runs", *_filters(filters, RunFilters), *_given(limit=limit))
 
 
 def counts(filters: RunFilters) -> Call:
     """Return the request for the number of runs."""
-    return _get("/runs/counts", *_filters(filters))
+    return _get("/runs/counts", *_filters(filters, RunFilters))
 
 
 def watch_runs(filters: RunFilters) -> Call:
     """Return the request for the event stream of all matching runs."""
-    return _get("/runs/watch", *_filters(filters))
+    return _get("/runs/watch", *_filters(filters, RunFilters))
 
 
-def _filters(
-    filters: RunFilters, known: frozenset[str] = frozenset(RunFilters.__annotations__)
-) -> Query:
+def _filters(filters: RunFilters | DeadLetterFilters, kind: type) -> Query:
     # Python does not check the names in `**filters: Unpack[...]` at run time.
-    if unknown := filters.keys() - known:
+    if unknown := filters.keys() - kind.__annotations__.keys():
         raise TypeError(f"got an unexpected keyword argument {min(unknown)!r}")
     return _given(**filters)
 
@@ -277,15 +290,10 @@ def queues() -> Call:
     return _get("/queues")
 
 
-def dead_letters(
-    reason: str | None,
-    tag: str | None,
-    run_id: str | None,
-    limit: int | None,
-    cursor: str | None,
-) -> Call:
+def dead_letters(filters: DeadLetterFilters, limit: int | None, cursor: str | None) -> Call:
     """Return the request for a list of dead letters."""
-    return _get("/dlq", *_given(reason=reason, tag=tag, run_id=run_id, limit=limit, cursor=cursor))
+    query = _filters(filters, DeadLetterFilters)
+    return _get("/dlq", *query, *_given(limit=limit, cursor=cursor))
 
 
 def dead_letter(seq: int) -> Call:

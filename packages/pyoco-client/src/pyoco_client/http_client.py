@@ -10,7 +10,7 @@ from pyoco_client._sync.client import Client
 from pyoco_client._sync.transport import Transport
 from pyoco_client.calls import Call, Include, RunListFilters, Statuses
 from pyoco_client.errors import PyocoError, WaitTimeoutError
-from pyoco_client.retrying import is_passing
+from pyoco_client.retry_rules import is_passing
 from pyoco_protocol.runs.lifecycle import TERMINAL
 
 DEFAULT_TIMEOUT_SEC: Final = 10.0

@@ -4,7 +4,7 @@ They are in `run.model_extra`, and `as_dict()` returns them with all other field
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import ConfigDict, Field
 
@@ -54,6 +54,8 @@ __all__ = [
     "WorkflowProblem",
     "WorkflowValidation",
 ]
+
+Item = TypeVar("Item")
 
 
 class Answer(WireModel):
@@ -106,11 +108,15 @@ class RunItem(run_lists.RunListItem, Answer):
         return self.status.is_terminal
 
 
-class RunPage(Answer):
-    """One page of runs, and the cursor of the next page."""
+class Page(Answer, Generic[Item]):
+    """One page of a list, and the cursor of the next page."""
 
-    items: tuple[RunItem, ...]
+    items: tuple[Item, ...]
     next_cursor: str | None = None
+
+
+class RunPage(Page[RunItem]):
+    """One page of runs, and the cursor of the next page."""
 
 
 class RunCounts(run_lists.RunCounts, Answer):
@@ -171,11 +177,8 @@ class DeadLetterItem(dead_letters.DeadLetterItem, Answer):
     """A dead letter in a list."""
 
 
-class DeadLetterPage(Answer):
+class DeadLetterPage(Page[DeadLetterItem]):
     """One page of dead letters, and the cursor of the next page."""
-
-    items: tuple[DeadLetterItem, ...]
-    next_cursor: str | None = None
 
 
 class DeadLetter(dead_letters.NumberedDeadLetter, Answer):

@@ -3,9 +3,9 @@ import shlex
 import click
 import pytest
 
-from pyoco_client.cli.command import client
 from pyoco_client.cli.command_table import COMMANDS
 from pyoco_client.cli.examples import examples_of
+from pyoco_client.cli.root import client
 
 CONTEXT = click.Context(client, info_name="pyoco-client")
 # Commands whose help begins with a sentence that is too long for the list.

@@ -1,7 +1,7 @@
 import click
 import pytest
 
-from pyoco_client.cli.command import client, main
+from pyoco_client.cli.root import client, main
 from pyoco_client.cli.usage_errors import corrected_line, problem_of
 
 

@@ -147,7 +147,7 @@ def command(
 
 
 async def _serve(config: WorkerConfig) -> None:
-    from pyoco_worker.children.child_process import ChildDiedError, ChildUnusableError
+    from pyoco_worker.children.child_process import ChildExitedError, ChildUnusableError
     from pyoco_worker.worker import Worker
 
     tune_garbage_collector()
@@ -168,7 +168,7 @@ async def _serve(config: WorkerConfig) -> None:
                 await worker.run()
             except ChildUnusableError as error:
                 raise CliUsageError(f"--flow-resolver: {error}", _EXAMPLE) from error
-            except ChildDiedError as error:
+            except ChildExitedError as error:
                 detail = f"--flow-resolver: {error.how}\n{error.last_output}".strip()
                 raise CliUsageError(detail, _EXAMPLE) from error
             tasks.cancel_scope.cancel()

@@ -74,7 +74,7 @@ class Registration:
 
     @asynccontextmanager
     async def registered(self) -> AsyncIterator[None]:
-        """Be in the registry while the block runs; end with the state STOPPED_GRACEFUL.
+        """Register the worker while the block runs; end with the state STOPPED_GRACEFUL.
 
         Raises WorkerIdTakenError if another live worker has the same id.
         """

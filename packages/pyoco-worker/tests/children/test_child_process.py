@@ -18,13 +18,13 @@ from pyoco_testkit.eventually import eventually
 from pyoco_testkit.processes import ManagedProcess
 from pyoco_worker.child.frames import Finished, Progress, RunOrder, TaskChanged
 from pyoco_worker.children.child_process import (
-    ChildDiedError,
+    ChildExitedError,
     ChildProcess,
     ChildSetup,
     ChildUnusableError,
 )
 from pyoco_worker.config import Flags, child_environment, worker_config
-from worker_bench import began, let_go_on
+from worker_fixture import began, let_go_on
 
 MAX_RECORD_BYTES = 262_144
 
@@ -141,19 +141,19 @@ async def test_an_exception_of_user_code_fails_the_run_and_not_the_child(
 async def test_the_error_of_a_dead_child_says_how_it_ended(
     child: ChildProcess, flow: str, how: str
 ) -> None:
-    with pytest.raises(ChildDiedError) as death:
+    with pytest.raises(ChildExitedError) as exited:
         await run(child, flow)
-    assert how in death.value.how
+    assert how in exited.value.how
     assert not child.is_alive
     await eventually(lambda: is_gone(child.pid), True)
-    with pytest.raises(ChildDiedError):
+    with pytest.raises(ChildExitedError):
         await run(child, "greet")
 
 
 async def test_the_error_of_a_dead_child_has_its_last_output(child: ChildProcess) -> None:
-    with pytest.raises(ChildDiedError) as death:
+    with pytest.raises(ChildExitedError) as exited:
         await run(child, "leave")
-    assert death.value.last_output == "leaving now"
+    assert exited.value.last_output == "leaving now"
 
 
 async def test_the_task_that_was_running_when_the_child_died_is_known(child: ChildProcess) -> None:
@@ -162,13 +162,13 @@ async def test_the_task_that_was_running_when_the_child_died_is_known(child: Chi
     def keep(frame: Progress | TaskChanged) -> None:
         seen.update(frame.tasks if isinstance(frame, Progress) else {frame.task: frame.state})
 
-    with pytest.raises(ChildDiedError):
+    with pytest.raises(ChildExitedError):
         await child.run(order("leave"), keep)
     assert seen["leave"] is TaskStatus.RUNNING
 
 
 async def test_a_child_that_sends_an_invalid_frame_is_killed(child: ChildProcess) -> None:
-    with pytest.raises(ChildDiedError):
+    with pytest.raises(ChildExitedError):
         await run(child, "babble")
     assert not child.is_alive
 
@@ -242,7 +242,7 @@ async def test_a_run_that_removes_its_directory_does_not_affect_the_next_run(
     assert (await run(child, "go-away")).how == "succeeded"
     try:
         finished = await run(child, "surroundings")
-    except ChildDiedError:
+    except ChildExitedError:
         # The child may die and be replaced, but must not run a flow in another directory.
         return
     assert finished.how == "succeeded"
@@ -324,13 +324,13 @@ async def test_a_program_that_a_flow_started_ends_with_its_child(
         "began": str(tmp_path / "began"),
         "until": str(tmp_path / "never"),
     }
-    deaths: list[ChildDiedError] = []
+    errors: list[ChildExitedError] = []
 
     async def execute() -> None:
         try:
             await run(child, "grandchild", **params)
-        except ChildDiedError as death:
-            deaths.append(death)
+        except ChildExitedError as error:
+            errors.append(error)
 
     async with anyio.create_task_group() as running:
         running.start_soon(execute)
@@ -338,7 +338,7 @@ async def test_a_program_that_a_flow_started_ends_with_its_child(
         grandchild = int(pid_file.read_text(encoding="utf-8"))
         assert not is_gone(grandchild)
         await child.kill()
-    assert len(deaths) == 1
+    assert len(errors) == 1
     await eventually(lambda: is_gone(grandchild), True)
     # Killing twice is allowed.
     await child.kill()
@@ -365,9 +365,9 @@ async def test_the_error_of_a_resolver_that_cannot_be_loaded_says_why(
 async def test_a_resolver_that_ends_its_process_raises_child_died(tmp_path: Path) -> None:
     deadly = tmp_path / "deadly.py"
     deadly.write_text("import os\nprint('goodbye', flush=True)\nos._exit(9)\n", encoding="utf-8")
-    with pytest.raises(ChildDiedError, match="code 9") as death:
+    with pytest.raises(ChildExitedError, match="code 9") as exited:
         await ChildProcess.start(setup_of(tmp_path / "runs", f"{deadly}:resolve"))
-    assert death.value.last_output == "goodbye"
+    assert exited.value.last_output == "goodbye"
 
 
 PARENT = """

@@ -12,7 +12,7 @@ import pytest
 from pyoco_protocol.ids import new_run_id
 from pyoco_protocol.runs.output import OutputEntry
 from pyoco_worker.child.frames import Finished, RunOrder
-from pyoco_worker.children.child_process import ChildDiedError, ChildProcess, ChildSetup
+from pyoco_worker.children.child_process import ChildExitedError, ChildProcess, ChildSetup
 from pyoco_worker.config import child_environment
 from pyoco_worker.output.buffer import OutputBuffer
 
@@ -39,7 +39,7 @@ async def child(tmp_path: Path) -> AsyncGenerator[ChildProcess]:
         await ready.kill()
 
 
-class Listener:
+class OutputCollector:
     """Collects the output of a run as the worker does."""
 
     def __init__(self) -> None:
@@ -63,24 +63,24 @@ class Listener:
 
 
 async def lines_of(child: ChildProcess, flow_name: str, **params: Any) -> list[Line]:
-    listener = Listener()
-    finished = await listener.run(child, flow_name, **params)
+    collector = OutputCollector()
+    finished = await collector.run(child, flow_name, **params)
     assert finished.how == "succeeded", finished.error
-    return listener.lines()
+    return collector.lines()
 
 
 async def test_output_has_its_task_and_keeps_its_order(child: ChildProcess) -> None:
     before = time.time()
-    listener = Listener()
-    assert (await listener.run(child, "talk")).how == "succeeded"
-    entries = listener.entries()
+    collector = OutputCollector()
+    assert (await collector.run(child, "print-lines")).how == "succeeded"
+    entries = collector.entries()
     assert [(entry.task, entry.stream, entry.text) for entry in entries] == [
-        ("talk", "stdout", "one"),
-        ("talk", "stderr", "two"),
-        ("talk", "stdout", "three and four"),
-        ("talk", "stdout", ""),
-        ("talk", "stdout", "五"),
-        ("listen", "stdout", "heard"),
+        ("print_lines", "stdout", "one"),
+        ("print_lines", "stderr", "two"),
+        ("print_lines", "stdout", "three and four"),
+        ("print_lines", "stdout", ""),
+        ("print_lines", "stdout", "五"),
+        ("print_more", "stdout", "more"),
     ]
     times = [entry.ts for entry in entries]
     assert times == sorted(times)
@@ -88,7 +88,7 @@ async def test_output_has_its_task_and_keeps_its_order(child: ChildProcess) -> N
 
 
 async def test_a_run_that_prints_nothing_has_no_output(child: ChildProcess) -> None:
-    await lines_of(child, "talk")
+    await lines_of(child, "print-lines")
     assert await lines_of(child, "silent") == []
 
 
@@ -146,7 +146,7 @@ async def test_a_last_line_without_newline_is_captured(child: ChildProcess) -> N
     assert sorted(lines) == [
         ("ends_without_newline", "stdout", "first"),
         ("ends_without_newline", "stdout", "no end"),
-        ("listen", "stdout", "heard"),
+        ("print_more", "stdout", "more"),
     ]
 
 
@@ -162,9 +162,9 @@ async def test_bytes_that_are_not_text_are_escaped_or_replaced(child: ChildProce
 
 
 async def test_output_of_a_resolver_belongs_to_no_task(child: ChildProcess) -> None:
-    assert await lines_of(child, "resolver-talks") == [
+    assert await lines_of(child, "resolver-prints") == [
         (None, "stdout", "looking it up"),
-        ("listen", "stdout", "heard"),
+        ("print_more", "stdout", "more"),
     ]
 
 
@@ -172,40 +172,40 @@ async def test_a_run_that_closes_its_streams_does_not_affect_the_next_run(
     child: ChildProcess,
 ) -> None:
     assert await lines_of(child, "close-streams") == [("close_streams", "stdout", "before closing")]
-    assert len(await lines_of(child, "talk")) == 6
+    assert len(await lines_of(child, "print-lines")) == 6
 
 
 async def test_output_above_the_limit_is_dropped_without_blocking_the_run(
     child: ChildProcess,
 ) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    listener = Listener()
-    finished = await listener.run(child, "flood", megabytes=100)
+    collector = OutputCollector()
+    finished = await collector.run(child, "flood", megabytes=100)
     assert (finished.how, finished.records["flood"].output) == ("succeeded", "printed")
-    entries = listener.entries()
+    entries = collector.entries()
     assert sum(len(entry.text) for entry in entries) <= MAX_OUTPUT_BYTES
     assert [entry.text for entry in entries[:-1]] == ["x" * 999] * (len(entries) - 1)
     assert str(MAX_OUTPUT_BYTES) in entries[-1].text
     # In KiB: far less than the printed 100 MB.
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000
     # The next run has its full limit again.
-    assert len(await lines_of(child, "talk")) == 6
+    assert len(await lines_of(child, "print-lines")) == 6
 
 
 @pytest.mark.parametrize("lines", [1, 2000])
 async def test_all_output_of_a_dying_child_is_captured(child: ChildProcess, lines: int) -> None:
-    listener = Listener()
-    with pytest.raises(ChildDiedError) as death:
-        await listener.run(child, "die-talking", lines=lines)
-    assert death.value.last_output.endswith(f"line {lines - 1}\nfamous last words")
-    assert len(death.value.last_output) <= 8192
-    captured = listener.lines()
-    assert ("die_talking", "stdout", f"line {min(lines, 1000) - 1}") in captured
-    assert (None, "stderr", "famous last words") in captured or lines > 1
+    collector = OutputCollector()
+    with pytest.raises(ChildExitedError) as exited:
+        await collector.run(child, "print-and-exit", lines=lines)
+    assert exited.value.last_output.endswith(f"line {lines - 1}\nlast line on stderr")
+    assert len(exited.value.last_output) <= 8192
+    captured = collector.lines()
+    assert ("print_and_exit", "stdout", f"line {min(lines, 1000) - 1}") in captured
+    assert (None, "stderr", "last line on stderr") in captured or lines > 1
 
 
 async def test_the_last_output_of_a_child_is_kept_after_the_limit(child: ChildProcess) -> None:
-    listener = Listener()
-    with pytest.raises(ChildDiedError) as death:
-        await listener.run(child, "die-talking", lines=20_000)
-    assert "line 19999\nfamous last words" in death.value.last_output
+    collector = OutputCollector()
+    with pytest.raises(ChildExitedError) as exited:
+        await collector.run(child, "print-and-exit", lines=20_000)
+    assert "line 19999\nlast line on stderr" in exited.value.last_output

@@ -17,13 +17,13 @@ from pyoco_testkit.eventually import eventually
 from pyoco_worker.child.frames import Finished, RunOrder
 from pyoco_worker.children import pool as pool_module
 from pyoco_worker.children.child_process import (
-    ChildDiedError,
+    ChildExitedError,
     ChildProcess,
     ChildSetup,
     ChildUnusableError,
 )
 from pyoco_worker.children.pool import ChildPool, open_pool
-from worker_bench import began, let_go_on
+from worker_fixture import began, let_go_on
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ async def test_runs_are_executed_concurrently_and_the_next_one_waits(
 async def test_a_child_that_died_is_replaced(setup: ChildSetup, flow: str) -> None:
     async with open_pool(setup, 1) as pool:
         first = await run(pool, "greet")
-        with pytest.raises(ChildDiedError):
+        with pytest.raises(ChildExitedError):
             await run(pool, flow)
         second = await run(pool, "greet")
         assert second != first
@@ -204,7 +204,7 @@ async def test_a_resolver_that_breaks_later_fails_runs_until_it_is_fixed(
     file.write_text(good, encoding="utf-8")
     async with open_pool(setup_with(tmp_path, f"{file}:resolve"), 1) as pool:
         file.write_text("raise ValueError('half an upload')", encoding="utf-8")
-        with pytest.raises(ChildDiedError):
+        with pytest.raises(ChildExitedError):
             await run(pool, "leave")
         with pytest.raises(ChildUnusableError, match="half an upload"):
             await run(pool, "greet")

@@ -17,7 +17,7 @@ from pyoco import task
 from pyoco.core.models import Flow, Task
 
 # The handler keeps the stream that exists at import, before any run.
-logger = logging.getLogger("talking")
+logger = logging.getLogger("printing")
 logger.addHandler(logging.StreamHandler())
 
 
@@ -35,19 +35,19 @@ def silent() -> None:
     """Print nothing."""
 
 
-def talk() -> str:
+def print_lines() -> str:
     """Print to stdout and stderr."""
     print("one")
     print("two", file=sys.stderr)
     print("three", "and", "four")
     print()
     print("五")
-    return "said"
+    return "printed"
 
 
-def listen() -> str:
+def print_more() -> str:
     """Print from another task."""
-    print("heard")
+    print("more")
     return "done"
 
 
@@ -124,11 +124,11 @@ def flood(ctx: Any) -> str:
     return "printed"
 
 
-def die_talking(ctx: Any) -> None:
+def print_and_exit(ctx: Any) -> None:
     """Print, then end the process at once."""
     for number in range(int(ctx.params.get("lines", 1))):
         print(f"line {number}")
-    os.write(2, b"famous last words\n")
+    os.write(2, b"last line on stderr\n")
     os._exit(3)
 
 
@@ -164,30 +164,30 @@ def two_at_once() -> Flow:
     return flow
 
 
-def resolver_talks() -> Flow:
+def resolver_prints() -> Flow:
     """Print, then return a flow."""
     print("looking it up")
-    flow = Flow(name="resolver-talks")
-    flow >> task(listen)
+    flow = Flow(name="resolver-prints")
+    flow >> task(print_more)
     return flow
 
 
 CHAINS: dict[str, tuple[Callable[..., object], ...]] = {
     "silent": (silent,),
-    "talk": (talk, listen),
+    "print-lines": (print_lines, print_more),
     "logging": (log_it,),
     "bytes": (write_bytes,),
     "programs": (call_programs,),
     "fork": (fork,),
-    "no-newline": (ends_without_newline, listen),
+    "no-newline": (ends_without_newline, print_more),
     "odd": (odd_bytes,),
     "threads": (threads,),
     "close-streams": (close_streams,),
-    "flood": (flood, listen),
-    "die-talking": (die_talking,),
+    "flood": (flood, print_more),
+    "print-and-exit": (print_and_exit,),
     "wait": (say_and_wait,),
 }
 WHOLE: dict[str, Callable[[], Flow]] = {
     "two-at-once": two_at_once,
-    "resolver-talks": resolver_talks,
+    "resolver-prints": resolver_prints,
 }

@@ -6,7 +6,7 @@ from pyoco_protocol.jetstream.requests import ask
 from pyoco_protocol.runs.lifecycle import RunStatus
 from pyoco_testkit.eventually import eventually
 from pyoco_testkit.nats_server import NatsServer
-from worker_bench import NAMES, WorkerBench, log_lines
+from worker_fixture import NAMES, WorkerFixture, log_lines
 
 PREPARES_NOTHING = {"PYOCO_WORKER_PREPARES_BROKER": "false"}
 PASSWORD = "s3cr3t-of-the-broker"
@@ -18,30 +18,32 @@ authorization {{ users: [
 ] }}"""
 
 
-async def test_a_worker_that_prepares_nothing_waits_for_its_queue(bench: WorkerBench) -> None:
-    async with bench.worker_process(env=PREPARES_NOTHING) as worker:
+async def test_a_worker_that_prepares_nothing_waits_for_its_queue(fixture: WorkerFixture) -> None:
+    async with fixture.worker_process(env=PREPARES_NOTHING) as worker:
         await worker.wait_for_log("the queue of tag default does not exist")
         assert not log_lines(worker, "worker ready")
         assert "PYOCO_WORKER_TAGS" in worker.log()
-        streams = await ask(bench.broker.client, "$JS.API.CONSUMER.NAMES.PYOCO_WORK")
+        streams = await ask(fixture.broker.client, "$JS.API.CONSUMER.NAMES.PYOCO_WORK")
         assert not streams["consumers"]
-        await bench.consumer()
+        await fixture.consumer()
         await worker.wait_for_log("worker ready")
-        run_id = await bench.submit("greet")
-        assert (await bench.ended(run_id)).status is RunStatus.COMPLETED
+        run_id = await fixture.submit("greet")
+        assert (await fixture.ended(run_id)).status is RunStatus.COMPLETED
 
 
 async def test_a_missing_permission_to_pull_is_logged(tmp_path: Path, flows: str) -> None:
     async with NatsServer(tmp_path / "nats", config=USERS) as server:
         full_access_url = f"nats://all:all@127.0.0.1:{server.port}"
-        async with WorkerBench(server, tmp_path / "bench", flows, url=full_access_url) as bench:
-            await bench.consumer()
+        async with WorkerFixture(
+            server, tmp_path / "fixture", flows, url=full_access_url
+        ) as fixture:
+            await fixture.consumer()
             login = {
                 **PREPARES_NOTHING,
                 "PYOCO_NATS_USER": "worker",
                 "PYOCO_NATS_PASSWORD": PASSWORD,
             }
-            async with bench.worker(env=login, nats_url=server.url) as worker:
+            async with fixture.worker(env=login, nats_url=server.url) as worker:
                 message = "broker denied an operation"
                 await eventually(lambda: len(log_lines(worker, message)) > 0, True)
                 [line] = log_lines(worker, message)

@@ -9,14 +9,14 @@ from pyoco_protocol.dead_letters import DeadLetterReason
 from pyoco_protocol.jetstream.requests import ask
 from pyoco_protocol.runs.lifecycle import RunStatus, TaskStatus
 from pyoco_testkit.eventually import eventually
-from worker_bench import NAMES, WorkerBench, began, let_go_on, log_lines, names_in
+from worker_fixture import NAMES, WorkerFixture, began, let_go_on, log_lines, names_in
 
 
-async def test_a_run_completes_with_its_task_states_and_outputs(bench: WorkerBench) -> None:
-    async with bench.worker() as worker:
-        run_id = await bench.submit("greet", name="世界")
-        ended = await bench.ended(run_id)
-        await bench.settled()
+async def test_a_run_completes_with_its_task_states_and_outputs(fixture: WorkerFixture) -> None:
+    async with fixture.worker() as worker:
+        run_id = await fixture.submit("greet", name="世界")
+        ended = await fixture.ended(run_id)
+        await fixture.settled()
     assert (ended.status, ended.attempt, ended.error) == (RunStatus.COMPLETED, 1, None)
     assert ended.tasks == {"greet": TaskStatus.SUCCEEDED, "shout": TaskStatus.SUCCEEDED}
     assert ended.task_records["greet"].output == "Hello, 世界!"
@@ -26,15 +26,15 @@ async def test_a_run_completes_with_its_task_states_and_outputs(bench: WorkerBen
     assert ended.start_time is not None
     assert ended.end_time is not None
     assert ended.end_time >= ended.start_time
-    assert await bench.dead_letters() == []
+    assert await fixture.dead_letters() == []
 
 
-async def test_a_flow_that_raises_fails_its_run_with_the_cause(bench: WorkerBench) -> None:
-    async with bench.worker():
-        run_id = await bench.submit("fail", password="hunter2")
-        ended = await bench.ended(run_id)
-        await bench.settled()
-        (letter,) = await bench.dead_letters()
+async def test_a_flow_that_raises_fails_its_run_with_the_cause(fixture: WorkerFixture) -> None:
+    async with fixture.worker():
+        run_id = await fixture.submit("fail", password="hunter2")
+        ended = await fixture.ended(run_id)
+        await fixture.settled()
+        (letter,) = await fixture.dead_letters()
     assert (ended.status, ended.err_id) == (RunStatus.FAILED, "ERR-PYOCO-0007")
     assert ended.error == "ValueError: the shop is closed"
     assert ended.tasks == {
@@ -49,68 +49,70 @@ async def test_a_flow_that_raises_fails_its_run_with_the_cause(bench: WorkerBenc
     assert "hunter2" not in letter.model_dump_json()
 
 
-async def test_dead_letters_for_flows_that_raise_can_be_turned_off(bench: WorkerBench) -> None:
-    async with bench.worker(env={"PYOCO_DLQ_PUBLISH_EXECUTION_ERROR": "false"}):
-        await bench.ended(await bench.submit("fail"))
-        missing = await bench.submit("no-such-flow")
-        await bench.ended(missing)
-        await bench.settled()
+async def test_dead_letters_for_flows_that_raise_can_be_turned_off(fixture: WorkerFixture) -> None:
+    async with fixture.worker(env={"PYOCO_DLQ_PUBLISH_EXECUTION_ERROR": "false"}):
+        await fixture.ended(await fixture.submit("fail"))
+        missing = await fixture.submit("no-such-flow")
+        await fixture.ended(missing)
+        await fixture.settled()
         # No setting turns this one off.
-        assert [letter.run_id for letter in await bench.dead_letters()] == [missing]
+        assert [letter.run_id for letter in await fixture.dead_letters()] == [missing]
 
 
-async def test_an_unknown_flow_fails_its_run(bench: WorkerBench) -> None:
-    async with bench.worker():
-        run_id = await bench.submit("no-such-flow")
-        ended = await bench.ended(run_id)
-        await bench.settled()
-        (letter,) = await bench.dead_letters()
+async def test_an_unknown_flow_fails_its_run(fixture: WorkerFixture) -> None:
+    async with fixture.worker():
+        run_id = await fixture.submit("no-such-flow")
+        ended = await fixture.ended(run_id)
+        await fixture.settled()
+        (letter,) = await fixture.dead_letters()
     assert (ended.status, ended.err_id) == (RunStatus.FAILED, "ERR-PYOCO-0006")
     assert "no-such-flow" in (ended.error or "")
     assert (letter.reason, letter.run_id) == (DeadLetterReason.FLOW_NOT_FOUND, run_id)
 
 
-async def test_a_child_that_dies_fails_only_its_run(bench: WorkerBench) -> None:
-    async with bench.worker(concurrency=2) as worker:
-        waiting = bench.wait_files()
-        beside = await bench.submit("wait", **waiting)
+async def test_a_child_that_dies_fails_only_its_run(fixture: WorkerFixture) -> None:
+    async with fixture.worker(concurrency=2) as worker:
+        waiting = fixture.wait_files()
+        beside = await fixture.submit("wait", **waiting)
         await began(waiting)
         for flow, how in (("leave", "code 3"), ("crash", "SIGSEGV"), ("kill-itself", "SIGKILL")):
-            ended = await bench.ended(await bench.submit(flow))
+            ended = await fixture.ended(await fixture.submit(flow))
             assert (ended.status, ended.err_id) == (RunStatus.FAILED, "ERR-PYOCO-0113")
             assert how in (ended.error or "")
             assert TaskStatus.RUNNING not in ended.tasks.values()
         for flow in ("exit", "interrupt", "babble"):
-            assert (await bench.ended(await bench.submit(flow))).status is RunStatus.FAILED
-        after = await bench.ended(await bench.submit("greet"))
+            assert (await fixture.ended(await fixture.submit(flow))).status is RunStatus.FAILED
+        after = await fixture.ended(await fixture.submit("greet"))
         let_go_on(waiting)
-        undisturbed = await bench.ended(beside)
+        undisturbed = await fixture.ended(beside)
         assert worker.is_running
     assert after.status is RunStatus.COMPLETED
     assert (undisturbed.status, undisturbed.attempt) == (RunStatus.COMPLETED, 1)
 
 
 async def test_a_run_does_not_fail_because_an_earlier_run_broke_the_child(
-    bench: WorkerBench,
+    fixture: WorkerFixture,
 ) -> None:
     # All are queued at once, so that a child gets one run right after another.
     runs = [
-        await bench.submit(flow) for _ in range(5) for flow in ("go-away", "greet", "noop", "greet")
+        await fixture.submit(flow)
+        for _ in range(5)
+        for flow in ("go-away", "greet", "noop", "greet")
     ]
-    async with bench.worker():
-        ends = [await bench.ended(run_id) for run_id in runs]
+    async with fixture.worker():
+        ends = [await fixture.ended(run_id) for run_id in runs]
     assert [end.error for end in ends] == [None] * len(runs)
     assert {end.status for end in ends} == {RunStatus.COMPLETED}
     assert {end.attempt for end in ends} == {1}
 
 
-async def test_task_states_are_stored_while_a_run_is_active(bench: WorkerBench) -> None:
-    async with bench.worker():
-        waiting = bench.wait_files()
-        run_id = await bench.submit("greet-wait-shout", **waiting)
+async def test_task_states_are_stored_while_a_run_is_active(fixture: WorkerFixture) -> None:
+    async with fixture.worker():
+        waiting = fixture.wait_files()
+        run_id = await fixture.submit("greet-wait-shout", **waiting)
 
         async def tasks() -> dict[str, TaskStatus]:
-            return (await bench.read(run_id)).snapshot.tasks
+            return (await fixture.read(run_id)).snapshot.tasks
 
         await eventually(
             tasks,
@@ -120,33 +122,33 @@ async def test_task_states_are_stored_while_a_run_is_active(bench: WorkerBench) 
                 "shout": TaskStatus.PENDING,
             },
         )
-        assert await bench.status(run_id) == RunStatus.RUNNING
+        assert await fixture.status(run_id) == RunStatus.RUNNING
         let_go_on(waiting)
-        assert (await bench.ended(run_id)).status is RunStatus.COMPLETED
+        assert (await fixture.ended(run_id)).status is RunStatus.COMPLETED
 
 
-async def test_an_active_run_gets_heartbeats(bench: WorkerBench) -> None:
-    async with bench.worker(env={"PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "0.1"}):
-        waiting = bench.wait_files()
-        run_id = await bench.submit("wait", **waiting)
+async def test_an_active_run_gets_heartbeats(fixture: WorkerFixture) -> None:
+    async with fixture.worker(env={"PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "0.1"}):
+        waiting = fixture.wait_files()
+        run_id = await fixture.submit("wait", **waiting)
         await began(waiting)
-        first = await bench.read(run_id)
+        first = await fixture.read(run_id)
         later = await eventually(
-            lambda: bench.read(run_id), lambda found: found.revision >= first.revision + 3
+            lambda: fixture.read(run_id), lambda found: found.revision >= first.revision + 3
         )
         assert later.snapshot.heartbeat_at > first.snapshot.heartbeat_at
         let_go_on(waiting)
-        await bench.ended(run_id)
+        await fixture.ended(run_id)
 
 
 async def test_fifty_short_runs_leave_no_processes_or_files(
-    bench: WorkerBench, tmp_path: Path
+    fixture: WorkerFixture, tmp_path: Path
 ) -> None:
     before = names_in(tmp_path)
-    async with bench.worker(concurrency=2) as worker:
-        runs = [await bench.submit("noop") for _ in range(50)]
-        ends = [await bench.ended(run_id) for run_id in runs]
-        await bench.settled()
+    async with fixture.worker(concurrency=2) as worker:
+        runs = [await fixture.submit("noop") for _ in range(50)]
+        ends = [await fixture.ended(run_id) for run_id in runs]
+        await fixture.settled()
         family = worker.children()
         worker.terminate()
         assert await worker.wait() == 0
@@ -160,66 +162,68 @@ async def test_fifty_short_runs_leave_no_processes_or_files(
 
 
 async def test_a_run_with_an_output_above_the_brokers_limit_completes_once(
-    bench: WorkerBench,
+    fixture: WorkerFixture,
 ) -> None:
-    async with bench.worker():
-        run_id = await bench.submit_noted("large", bytes=2 * 1024 * 1024)
-        ended = await bench.ended(run_id)
-        await bench.settled()
+    async with fixture.worker():
+        run_id = await fixture.submit_noted("large", bytes=2 * 1024 * 1024)
+        ended = await fixture.ended(run_id)
+        await fixture.settled()
     assert ended.status is RunStatus.COMPLETED
     assert ended.tasks == {"note": TaskStatus.SUCCEEDED, "large": TaskStatus.SUCCEEDED}
     assert ended.task_records_truncated
     # The record of the other task is small enough to stay.
     assert set(ended.task_records) == {"note"}
-    assert bench.executions(run_id) == [1]
-    assert await bench.deliveries() == 1
+    assert fixture.executions(run_id) == [1]
+    assert await fixture.deliveries() == 1
 
 
-async def test_a_snapshot_that_cannot_be_reduced_enough_fails_its_run(bench: WorkerBench) -> None:
+async def test_a_snapshot_that_cannot_be_reduced_enough_fails_its_run(
+    fixture: WorkerFixture,
+) -> None:
     limits = {"PYOCO_MAX_RUN_SNAPSHOT_BYTES": "1536", "PYOCO_MAX_PARAMS_BYTES": "1024"}
-    async with bench.worker(env=limits):
-        run_id = await bench.submit("greet", name="x" * 2000)
-        ended = await bench.ended(run_id)
-        await bench.settled()
+    async with fixture.worker(env=limits):
+        run_id = await fixture.submit("greet", name="x" * 2000)
+        ended = await fixture.ended(run_id)
+        await fixture.settled()
     assert (ended.status, ended.err_id) == (RunStatus.FAILED, "ERR-PYOCO-0010")
     assert ended.task_records_truncated
 
 
 async def test_a_run_with_an_output_that_json_cannot_represent_completes(
-    bench: WorkerBench,
+    fixture: WorkerFixture,
 ) -> None:
-    async with bench.worker():
-        ended = await bench.ended(await bench.submit("hostile"))
+    async with fixture.worker():
+        ended = await fixture.ended(await fixture.submit("hostile"))
     assert ended.status is RunStatus.COMPLETED
     assert json.loads(ended.to_bytes())["task_records"]["hostile"]["output"]["half"] == "\\ud800"
 
 
-async def test_a_worker_takes_only_runs_of_its_tags(bench: WorkerBench) -> None:
-    other = await bench.submit("noop", tag="gpu")
-    async with bench.worker("--tags", "cpu,default"):
-        mine = [await bench.submit("noop", tag=tag) for tag in ("cpu", "default", "cpu")]
+async def test_a_worker_takes_only_runs_of_its_tags(fixture: WorkerFixture) -> None:
+    other = await fixture.submit("noop", tag="gpu")
+    async with fixture.worker("--tags", "cpu,default"):
+        mine = [await fixture.submit("noop", tag=tag) for tag in ("cpu", "default", "cpu")]
         for run_id in mine:
-            assert (await bench.ended(run_id)).status is RunStatus.COMPLETED
-        assert await bench.status(other) == RunStatus.PENDING
-    assert await bench.jobs_left() == 1
+            assert (await fixture.ended(run_id)).status is RunStatus.COMPLETED
+        assert await fixture.status(other) == RunStatus.PENDING
+    assert await fixture.jobs_left() == 1
 
 
-async def test_as_many_runs_as_the_concurrency_are_executed_at_once(bench: WorkerBench) -> None:
-    async with bench.worker(concurrency=3):
-        waits = [bench.wait_files() for _ in range(3)]
-        runs = [await bench.submit("wait", **waiting) for waiting in waits]
+async def test_as_many_runs_as_the_concurrency_are_executed_at_once(fixture: WorkerFixture) -> None:
+    async with fixture.worker(concurrency=3):
+        waits = [fixture.wait_files() for _ in range(3)]
+        runs = [await fixture.submit("wait", **waiting) for waiting in waits]
         for waiting in waits:
             await began(waiting)
         for waiting in waits:
             let_go_on(waiting)
         for run_id in runs:
-            assert (await bench.ended(run_id)).status is RunStatus.COMPLETED
+            assert (await fixture.ended(run_id)).status is RunStatus.COMPLETED
 
 
 async def test_settings_of_an_existing_consumer_are_kept_and_logged_once(
-    bench: WorkerBench,
+    fixture: WorkerFixture,
 ) -> None:
-    jetstream = bench.broker.client.jetstream()
+    jetstream = fixture.broker.client.jetstream()
     await jetstream.add_consumer(
         NAMES.work_stream,
         durable_name="pyoco_workers_default",
@@ -228,11 +232,11 @@ async def test_settings_of_an_existing_consumer_are_kept_and_logged_once(
         ack_wait=77,
         max_deliver=5,
     )
-    async with bench.worker() as worker:
-        assert (await bench.ended(await bench.submit("noop"))).status is RunStatus.COMPLETED
-        await bench.nats.restart()
-        await bench.broker.wait_until_up()
-        assert (await bench.ended(await bench.submit("noop"))).status is RunStatus.COMPLETED
+    async with fixture.worker() as worker:
+        assert (await fixture.ended(await fixture.submit("noop"))).status is RunStatus.COMPLETED
+        await fixture.nats.restart()
+        await fixture.broker.wait_until_up()
+        assert (await fixture.ended(await fixture.submit("noop"))).status is RunStatus.COMPLETED
         message = "broker resource differs from the default and is left as it is"
         logged = [
             line["setting"]
@@ -244,33 +248,33 @@ async def test_settings_of_an_existing_consumer_are_kept_and_logged_once(
     assert logged.count("ack_wait") == logged.count("max_deliver") == 1
 
 
-async def test_with_run_once_the_worker_exits_after_one_run(bench: WorkerBench) -> None:
-    first = await bench.submit("noop")
-    second = await bench.submit("noop")
-    async with bench.worker("--run-once") as worker:
+async def test_with_run_once_the_worker_exits_after_one_run(fixture: WorkerFixture) -> None:
+    first = await fixture.submit("noop")
+    second = await fixture.submit("noop")
+    async with fixture.worker("--run-once") as worker:
         assert await worker.wait(20) == 0
-    assert await bench.status(first) == RunStatus.COMPLETED
-    assert await bench.status(second) == RunStatus.PENDING
+    assert await fixture.status(first) == RunStatus.COMPLETED
+    assert await fixture.status(second) == RunStatus.PENDING
 
 
 async def test_with_run_once_and_no_job_the_worker_exits_after_one_poll(
-    bench: WorkerBench,
+    fixture: WorkerFixture,
 ) -> None:
-    async with bench.worker("--run-once", "--poll-timeout", "0.3") as worker:
+    async with fixture.worker("--run-once", "--poll-timeout", "0.3") as worker:
         assert await worker.wait(20) == 0
 
 
-async def test_params_are_not_logged(bench: WorkerBench) -> None:
-    async with bench.worker("--log-level", "debug") as worker:
+async def test_params_are_not_logged(fixture: WorkerFixture) -> None:
+    async with fixture.worker("--log-level", "debug") as worker:
         for flow in ("greet", "fail", "no-such-flow", "leave"):
-            await bench.ended(await bench.submit(flow, name="s3cr3t"))
-        await bench.settled()
+            await fixture.ended(await fixture.submit(flow, name="s3cr3t"))
+        await fixture.settled()
         assert "run" in worker.log()
         assert "s3cr3t" not in worker.log()
 
 
-async def test_a_bucket_of_an_earlier_server_does_not_delay_runs(bench: WorkerBench) -> None:
-    client = bench.broker.client
+async def test_a_bucket_of_an_earlier_server_does_not_delay_runs(fixture: WorkerFixture) -> None:
+    client = fixture.broker.client
     await ask(client, "$JS.API.STREAM.DELETE.KV_pyoco_runs")
     config = {
         "name": "KV_pyoco_runs",
@@ -281,23 +285,25 @@ async def test_a_bucket_of_an_earlier_server_does_not_delay_runs(bench: WorkerBe
         "deny_delete": True,
     }
     await ask(client, "$JS.API.STREAM.CREATE.KV_pyoco_runs", json.dumps(config).encode())
-    async with bench.worker():
-        run_id = await bench.submit("noop")
+    async with fixture.worker():
+        run_id = await fixture.submit("noop")
         with anyio.fail_after(20):
-            assert (await bench.ended(run_id)).status is RunStatus.COMPLETED
+            assert (await fixture.ended(run_id)).status is RunStatus.COMPLETED
 
 
-async def test_hundreds_of_runs_with_very_frequent_heartbeats_complete(bench: WorkerBench) -> None:
+async def test_hundreds_of_runs_with_very_frequent_heartbeats_complete(
+    fixture: WorkerFixture,
+) -> None:
     frequent = {
         "PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "0.01",
         "PYOCO_ACK_PROGRESS_INTERVAL_SEC": "0.01",
     }
     # Very short runs, and runs that end while a heartbeat is being written.
-    runs = [await bench.submit(flow) for _ in range(150) for flow in ("noop", "blink")]
-    async with bench.worker(concurrency=2, env=frequent) as worker:
-        await bench.settled(40)
+    runs = [await fixture.submit(flow) for _ in range(150) for flow in ("noop", "blink")]
+    async with fixture.worker(concurrency=2, env=frequent) as worker:
+        await fixture.settled(40)
         for run_id in runs:
-            ended = await bench.ended(run_id)
+            ended = await fixture.ended(run_id)
             assert (ended.status, ended.attempt) == (RunStatus.COMPLETED, 1)
         worker.terminate()
         assert await worker.wait() == 0

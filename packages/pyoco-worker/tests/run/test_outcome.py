@@ -21,7 +21,7 @@ from pyoco_worker.run.outcome import (
     dead_letter_reason,
     ended,
     outcome_of,
-    outcome_of_death,
+    outcome_of_exit,
     settled_tasks,
 )
 
@@ -68,7 +68,7 @@ def test_a_flow_that_was_stopped_is_cancelled() -> None:
 
 
 def test_a_process_that_died_fails_its_run_with_its_last_output() -> None:
-    outcome = outcome_of_death(RUN, "ended by SIGSEGV", "about to…", {"a": TaskStatus.RUNNING})
+    outcome = outcome_of_exit(RUN, "ended by SIGSEGV", "about to…", {"a": TaskStatus.RUNNING})
     assert outcome.status is RunStatus.FAILED
     assert outcome.err_id == ChildDiedError.entry.err_id == "ERR-PYOCO-0113"
     assert "SIGSEGV" in (outcome.error or "")

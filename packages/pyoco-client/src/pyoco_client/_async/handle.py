@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from pyoco_client import calls
-from pyoco_client._async.following import AsyncFollowing
+from pyoco_client._async.resumed_stream import AsyncResumedStream
 from pyoco_client._async.run_watch import AsyncRunWatch
 from pyoco_client._async.transport import AsyncTransport
 from pyoco_client.calls import Include
@@ -172,8 +172,8 @@ class AsyncRunHandle:
         self, task: str | None, stream: str | None, attempt: int | str | None
     ) -> AsyncGenerator[LogLine]:
         call = calls.logs(self.id, task=task, stream=stream, attempt=attempt, follow=True)
-        following = AsyncFollowing(self._transport, call, self._patience)
-        async with aclosing(following.events()) as events:
+        resumed = AsyncResumedStream(self._transport, call, self._patience)
+        async with aclosing(resumed.events()) as events:
             async for event in events:
                 if event.event == "end":
                     return

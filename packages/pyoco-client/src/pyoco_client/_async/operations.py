@@ -1,10 +1,12 @@
 """Workers, queues and dead letters."""
 
 from collections.abc import AsyncGenerator
-from typing import Final
+from typing import Final, Unpack
 
 from pyoco_client import calls
+from pyoco_client._async.pages import all_items
 from pyoco_client._async.transport import AsyncTransport
+from pyoco_client.calls import DeadLetterFilters
 from pyoco_client.errors import not_found_here
 from pyoco_client.models import (
     DeadLetter,
@@ -78,44 +80,36 @@ class AsyncDeadLetters:
         self._transport = transport
 
     async def list(
-        self,
-        *,
-        reason: str | None = None,
-        tag: str | None = None,
-        run_id: str | None = None,
-        limit: int | None = None,
+        self, *, limit: int | None = None, **filters: Unpack[DeadLetterFilters]
     ) -> list[DeadLetterItem]:
-        """Return the newest dead letters, 50 of them or `limit` (up to 200)."""
-        page = await self.page(reason=reason, tag=tag, run_id=run_id, limit=limit)
+        """Return the newest dead letters, 50 of them or `limit` (up to 200).
+
+        Filters: `reason`, `tag` and `run_id`.
+        """
+        page = await self.page(limit=limit, **filters)
         return [*page.items]
 
     async def page(
         self,
         *,
-        reason: str | None = None,
-        tag: str | None = None,
-        run_id: str | None = None,
         limit: int | None = None,
         cursor: str | None = None,
+        **filters: Unpack[DeadLetterFilters],
     ) -> DeadLetterPage:
-        """Return one page of dead letters, the newest first."""
-        call = calls.dead_letters(reason, tag, run_id, limit, cursor)
+        """Return one page of dead letters, the newest first; it takes the filters of `list`."""
+        call = calls.dead_letters(filters, limit, cursor)
         return (await self._transport.ask(call)).read_as(DeadLetterPage)
 
-    async def iter(
+    def iter(
         self, *, reason: str | None = None, tag: str | None = None, run_id: str | None = None
     ) -> AsyncGenerator[DeadLetterItem]:
         """Yield all dead letters, the newest first; pages are fetched as needed."""
-        cursor: str | None = None
-        while True:
-            page = await self.page(
-                reason=reason, tag=tag, run_id=run_id, limit=_PAGE, cursor=cursor
-            )
-            for item in page.items:
-                yield item
-            cursor = page.next_cursor
-            if cursor is None:
-                return
+        filters: DeadLetterFilters = {"reason": reason, "tag": tag, "run_id": run_id}
+        return all_items(
+            self._transport,
+            DeadLetterPage,
+            lambda cursor: calls.dead_letters(filters, _PAGE, cursor),
+        )
 
     async def show(self, seq: int) -> DeadLetter:
         """Return one dead letter with all its fields."""

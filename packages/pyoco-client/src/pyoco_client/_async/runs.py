@@ -8,8 +8,9 @@ from typing import Final, Unpack
 from pydantic import ValidationError
 
 from pyoco_client import calls
-from pyoco_client._async.following import AsyncFollowing
-from pyoco_client._async.pausing import sleep
+from pyoco_client._async.pages import all_items
+from pyoco_client._async.resumed_stream import AsyncResumedStream
+from pyoco_client._async.sleep import sleep
 from pyoco_client._async.transport import AsyncTransport
 from pyoco_client.calls import Include, RunFilters, RunListFilters
 from pyoco_client.errors import UnexpectedAnswerError
@@ -80,23 +81,20 @@ class AsyncRuns:
         call = calls.runs(filters, limit=limit, include=include)
         return (await self._transport.ask(call)).read_as_list_of(RunItem)
 
-    async def iter(
+    def iter(
         self, *, include: Include = None, **filters: Unpack[RunListFilters]
     ) -> AsyncGenerator[RunItem]:
         """Yield all runs, the latest submission first; pages are fetched as needed.
 
         It takes the filters of `list`.
         """
-        cursor: str | None = None
-        while True:
-            page = await self.page(
-                order="created", cursor=cursor, limit=_PAGE, include=include, **filters
-            )
-            for item in page.items:
-                yield item
-            cursor = page.next_cursor
-            if cursor is None:
-                return
+        return all_items(
+            self._transport,
+            RunPage,
+            lambda cursor: calls.runs(
+                filters, order="created", cursor=cursor, limit=_PAGE, include=include
+            ),
+        )
 
     async def page(
         self,
@@ -148,8 +146,8 @@ class AsyncRuns:
         A broken connection is opened again. After `reset` changes may be missing. It takes the
         filters of `counts`.
         """
-        following = AsyncFollowing(self._transport, calls.watch_runs(filters), self._patience)
-        async with aclosing(following.events()) as events:
+        resumed = AsyncResumedStream(self._transport, calls.watch_runs(filters), self._patience)
+        async with aclosing(resumed.events()) as events:
             async for event in events:
                 if event.event in _KINDS:
                     yield self._read(event.event, event.data)

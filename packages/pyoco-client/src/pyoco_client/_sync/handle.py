@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from pyoco_client import calls
-from pyoco_client._sync.following import Following
+from pyoco_client._sync.resumed_stream import ResumedStream
 from pyoco_client._sync.run_watch import RunWatch
 from pyoco_client._sync.transport import Transport
 from pyoco_client.calls import Include
@@ -170,8 +170,8 @@ class RunHandle:
         self, task: str | None, stream: str | None, attempt: int | str | None
     ) -> Generator[LogLine]:
         call = calls.logs(self.id, task=task, stream=stream, attempt=attempt, follow=True)
-        following = Following(self._transport, call, self._patience)
-        with closing(following.events()) as events:
+        resumed = ResumedStream(self._transport, call, self._patience)
+        with closing(resumed.events()) as events:
             for event in events:
                 if event.event == "end":
                     return

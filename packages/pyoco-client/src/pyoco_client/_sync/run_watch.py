@@ -9,8 +9,8 @@ from typing import Final
 from pydantic import ValidationError
 
 from pyoco_client import calls
-from pyoco_client._sync.following import Following
-from pyoco_client._sync.pausing import sleep
+from pyoco_client._sync.resumed_stream import ResumedStream
+from pyoco_client._sync.sleep import sleep
 from pyoco_client._sync.transport import Transport
 from pyoco_client.calls import Include
 from pyoco_client.errors import (
@@ -22,7 +22,7 @@ from pyoco_client.errors import (
 )
 from pyoco_client.event_stream import ServerEvent
 from pyoco_client.models import Run, WatchEvent, watch_event
-from pyoco_client.retrying import is_passing
+from pyoco_client.retry_rules import is_passing
 
 # The gateway ends streams at whole seconds. The watch polls for the rest of the caller's time.
 _MIN_STREAM_SEC: Final = 2.0
@@ -57,7 +57,7 @@ class RunWatch:
 
     def events(self) -> Generator[WatchEvent]:
         """Yield snapshots and heartbeats until the run has ended or the timeout is reached."""
-        following = Following(
+        resumed = ResumedStream(
             self._transport,
             calls.watch(self._run_id, self._include),
             self._patience,
@@ -67,7 +67,7 @@ class RunWatch:
         while self.last is None or not self.last.is_over:
             if not self._must_poll():
                 try:
-                    with closing(following.events()) as events:
+                    with closing(resumed.events()) as events:
                         for event in events:
                             if (change := self._change_in(event)) is not None:
                                 yield change

@@ -8,8 +8,9 @@ from typing import Final, Unpack
 from pydantic import ValidationError
 
 from pyoco_client import calls
-from pyoco_client._sync.following import Following
-from pyoco_client._sync.pausing import sleep
+from pyoco_client._sync.pages import all_items
+from pyoco_client._sync.resumed_stream import ResumedStream
+from pyoco_client._sync.sleep import sleep
 from pyoco_client._sync.transport import Transport
 from pyoco_client.calls import Include, RunFilters, RunListFilters
 from pyoco_client.errors import UnexpectedAnswerError
@@ -87,16 +88,13 @@ class Runs:
 
         It takes the filters of `list`.
         """
-        cursor: str | None = None
-        while True:
-            page = self.page(
-                order="created", cursor=cursor, limit=_PAGE, include=include, **filters
-            )
-            for item in page.items:
-                yield item
-            cursor = page.next_cursor
-            if cursor is None:
-                return
+        return all_items(
+            self._transport,
+            RunPage,
+            lambda cursor: calls.runs(
+                filters, order="created", cursor=cursor, limit=_PAGE, include=include
+            ),
+        )
 
     def page(
         self,
@@ -148,8 +146,8 @@ class Runs:
         A broken connection is opened again. After `reset` changes may be missing. It takes the
         filters of `counts`.
         """
-        following = Following(self._transport, calls.watch_runs(filters), self._patience)
-        with closing(following.events()) as events:
+        resumed = ResumedStream(self._transport, calls.watch_runs(filters), self._patience)
+        with closing(resumed.events()) as events:
             for event in events:
                 if event.event in _KINDS:
                     yield self._read(event.event, event.data)

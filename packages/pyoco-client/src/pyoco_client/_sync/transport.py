@@ -11,7 +11,7 @@ from typing import Final
 
 import httpx
 
-from pyoco_client._sync.pausing import sleep
+from pyoco_client._sync.sleep import sleep
 from pyoco_client.addresses import shown_address
 from pyoco_client.answers import RawAnswer
 from pyoco_client.calls import EVENT_STREAM_TYPE, Call
@@ -24,7 +24,7 @@ from pyoco_client.errors import (
     UnexpectedAnswerError,
 )
 from pyoco_client.event_stream import EventDecoder, EventTooLargeError, ServerEvent
-from pyoco_client.retrying import Backoff, Repeat, pause_before_repeat
+from pyoco_client.retry_rules import Backoff, Repeat, pause_before_repeat
 
 # A gateway sends a heartbeat every 2 seconds, one of an earlier release every 5 seconds. A stream
 # without an event for three heartbeats counts as broken.

@@ -9,7 +9,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code."""
     try:
         # Imported here so that Ctrl-C during the import also ends with exit code 130.
-        from pyoco_client.cli.command import main as run
+        from pyoco_client.cli.root import main as run
 
         return run(arguments)
     except KeyboardInterrupt:

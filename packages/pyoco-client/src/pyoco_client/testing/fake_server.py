@@ -82,7 +82,7 @@ class FakeServer:
         self._runs: dict[str, _Run] = {}
         self._keys: dict[str, str] = {}
         self._answers: dict[str, list[_Answer]] = {}
-        # One entry for each of the next requests, which get no answer: whether it arrives.
+        # The next requests get no answer. Each entry says whether that request still takes effect.
         self._silences: list[bool] = []
 
     def client(self, **options: Any) -> Client:

@@ -1,40 +1,24 @@
 import json
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from pyoco_testkit.recorded_answers import OTHER_RUN_ID, RUN_ID
+from pyoco_testkit.recorded_answers import OTHER_RUN_ID, RUN_ID, RUN_LIST
 from pyoco_testkit.recorded_gateway import Call, RecordedGateway
-
-RUNS = [
-    {"run_id": RUN_ID, "status": "FAILED", "updated_at": 1.0, "flow_name": "挨拶", "error": "no"},
-    {
-        "run_id": OTHER_RUN_ID,
-        "status": "RUNNING",
-        "updated_at": 2.0,
-        "flow_name": "b",
-        "newer": [1],
-    },
-]
-
-
-def asked(gateway: RecordedGateway) -> dict[str, list[str]]:
-    return parse_qs(urlsplit(gateway.requests[-1].target).query)
 
 
 def test_list_prints_all_fields_also_unknown_ones(gateway: RecordedGateway, call: Call) -> None:
-    gateway.answer("GET /runs", 200, RUNS)
+    gateway.answer("GET /runs", 200, RUN_LIST)
     done = call("list", "--output", "json")
-    assert (done.code, done.json(), done.err) == (0, RUNS, "")
+    assert (done.code, done.json(), done.err) == (0, RUN_LIST, "")
     lines = call("list", "-o", "jsonl").out.splitlines()
-    assert [json.loads(line) for line in lines] == RUNS
+    assert [json.loads(line) for line in lines] == RUN_LIST
     assert call("list", "-o", "name").out == f"{RUN_ID}\n{OTHER_RUN_ID}\n"
 
 
 def test_a_table_has_a_row_for_each_run_with_its_full_id(
     gateway: RecordedGateway, call: Call
 ) -> None:
-    gateway.answer("GET /runs", 200, RUNS)
+    gateway.answer("GET /runs", 200, RUN_LIST)
     title, one, two = call("list", "-o", "table").out.splitlines()
     assert title.split()[:4] == ["RUN_ID", "STATUS", "FLOW", "TAG"]
     assert one.startswith(f"{RUN_ID}  FAILED   挨拶")
@@ -49,7 +33,7 @@ def test_list_sends_its_filters_to_the_gateway(gateway: RecordedGateway, call: C
     gateway.answer("GET /runs", 200, [])
     filters = ["--status", "failed", "--status", "RUNNING", "--flow", "a*", "--tag", "cpu"]
     assert call("list", *filters, "--full", "--limit", "7").code == 0
-    assert asked(gateway) == {
+    assert gateway.last_query() == {
         "status": ["FAILED", "RUNNING"],
         "flow": ["a*"],
         "tag": ["cpu"],
@@ -57,17 +41,17 @@ def test_list_sends_its_filters_to_the_gateway(gateway: RecordedGateway, call: C
         "include": ["full"],
     }
     assert call("list").code == 0
-    assert asked(gateway) == {}
+    assert gateway.last_query() == {}
 
 
 @pytest.mark.parametrize("form", ["json", "jsonl", "name", "table"])
 def test_all_lists_every_page(form: str, gateway: RecordedGateway, call: Call) -> None:
-    gateway.answer("GET /runs", 200, {"items": RUNS[:1], "next_cursor": "more"})
-    gateway.answer("GET /runs", 200, {"items": RUNS[1:], "next_cursor": None})
+    gateway.answer("GET /runs", 200, {"items": RUN_LIST[:1], "next_cursor": "more"})
+    gateway.answer("GET /runs", 200, {"items": RUN_LIST[1:], "next_cursor": None})
     done = call("list", "--all", "-o", form)
     assert done.code == 0
     assert done.out.index(RUN_ID) < done.out.index(OTHER_RUN_ID)
-    assert asked(gateway)["cursor"] == ["more"]
+    assert gateway.last_query()["cursor"] == ["more"]
 
 
 def test_all_and_a_limit_exclude_each_other(gateway: RecordedGateway, call: Call) -> None:

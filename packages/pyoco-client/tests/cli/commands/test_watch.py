@@ -19,7 +19,7 @@ CANCELLED = {**RUNNING, "status": "CANCELLED", "updated_at": 3.0, "cancel_reason
 
 
 @pytest.fixture
-def story(gateway: RecordedGateway) -> None:
+def cancelled_run(gateway: RecordedGateway) -> None:
     """Answer a watch with a run that is pending, running and then cancelled."""
     gateway.answer(f"GET /runs/{RUN_ID}", 200, PENDING)
     events = [
@@ -31,7 +31,7 @@ def story(gateway: RecordedGateway) -> None:
     gateway.answer(route, 200, text="".join(events), content_type="text/event-stream")
 
 
-@pytest.mark.usefixtures("story")
+@pytest.mark.usefixtures("cancelled_run")
 def test_json_prints_one_event_of_the_stream_per_line(call: Call) -> None:
     done = call("watch", RUN_ID, "--output", "json")
     events = [json.loads(line) for line in done.out.splitlines()]
@@ -41,7 +41,7 @@ def test_json_prints_one_event_of_the_stream_per_line(call: Call) -> None:
     assert [each["data"]["snapshot"] for each in events] == [PENDING, RUNNING, CANCELLED]
 
 
-@pytest.mark.usefixtures("story")
+@pytest.mark.usefixtures("cancelled_run")
 def test_the_other_formats_print_one_line_per_change(call: Call) -> None:
     whole = call("watch", RUN_ID, "-o", "jsonl").out.splitlines()
     assert [json.loads(line) for line in whole] == [PENDING, RUNNING, CANCELLED]
@@ -54,13 +54,13 @@ def test_the_other_formats_print_one_line_per_change(call: Call) -> None:
     assert call("watch", RUN_ID, "-o", "name").out == f"{RUN_ID}\n"
 
 
-@pytest.mark.usefixtures("story")
+@pytest.mark.usefixtures("cancelled_run")
 def test_a_watch_stops_after_max_events(call: Call) -> None:
     done = call("watch", RUN_ID, "--max-events", "2", "-o", "jsonl")
     assert (done.code, len(done.out.splitlines()), done.err) == (0, 2, "")
 
 
-@pytest.mark.usefixtures("story")
+@pytest.mark.usefixtures("cancelled_run")
 def test_since_skips_earlier_changes(call: Call) -> None:
     done = call("watch", RUN_ID, "--since", "2", "-o", "jsonl")
     assert [json.loads(line)["status"] for line in done.out.splitlines()] == ["CANCELLED"]
@@ -72,7 +72,7 @@ def test_a_time_that_is_not_finite_is_rejected(call: Call) -> None:
     assert "nan is not" in done.err
 
 
-@pytest.mark.usefixtures("story")
+@pytest.mark.usefixtures("cancelled_run")
 def test_exit_status_makes_the_exit_code_that_of_the_run(call: Call) -> None:
     assert call("watch", RUN_ID).code == 0
     done = call("watch", RUN_ID, "--exit-status")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pyoco_client.cli.display.live import follow
-from pyoco_client.cli.environment import TerminalEnvironment
+from pyoco_client.cli.terminal_environment import TerminalEnvironment
 from pyoco_testkit.recorded_answers import RUN_ID
 from pyoco_testkit.terminal_session import TerminalSession
 

@@ -27,7 +27,7 @@ _REAP_TIMEOUT_SEC: Final = 5.0
 OnProgress = Callable[[Progress | TaskChanged], None]
 
 
-class ChildDiedError(Exception):
+class ChildExitedError(Exception):
     """The child ended before its run did: killed, crashed, or exited by user code."""
 
     def __init__(self, how: str, last_output: str) -> None:
@@ -63,8 +63,8 @@ class ChildProcess:
         outputs: tuple[OutputReader, ...],
     ) -> None:
         self._process = process
-        # The first reads stdout with all output of flows, the second what other programs write
-        # to stderr.
+        # `_outputs[0]` reads stdout, which also carries the captured stderr of flows. `_outputs[1]`
+        # reads stderr, with the output that is written to the descriptor directly.
         self._outputs = outputs
         self._directory = directory
         # `_orders` carries setup and runs, `_control` carries frames that interrupt a run.
@@ -91,7 +91,7 @@ class ChildProcess:
     async def start(cls, setup: ChildSetup) -> "ChildProcess":
         """Return a child that has loaded the resolver and waits for a run.
 
-        Raises ChildUnusableError if the resolver cannot be loaded, and ChildDiedError if the
+        Raises ChildUnusableError if the resolver cannot be loaded, and ChildExitedError if the
         child ends before it reports.
         """
         orders, child_orders = socket.socketpair()
@@ -146,8 +146,8 @@ class ChildProcess:
                 )
             )
             await asyncio.shield(child._ready)
-        except ChildDiedError:
-            raise await child._death() from None
+        except ChildExitedError:
+            raise await child._exit_error() from None
         except BaseException:
             await child.kill()
             raise
@@ -156,12 +156,12 @@ class ChildProcess:
     async def run(
         self, order: RunOrder, on_progress: OnProgress, on_output: TakeOutput | None = None
     ) -> Finished:
-        """Return how the run ended; raise ChildDiedError if the child died during it.
+        """Return how the run ended; raise ChildExitedError if the child died during it.
 
         `on_output` has received all output of the run by then.
         """
         if self._gone.is_set():
-            raise await self._death()
+            raise await self._exit_error()
         finished: asyncio.Future[Finished] = asyncio.get_running_loop().create_future()
         self._finished = finished
         self._on_progress = on_progress
@@ -170,8 +170,8 @@ class ChildProcess:
         try:
             self._send(order)
             result = await finished
-        except ChildDiedError:
-            raise await self._death() from None
+        except ChildExitedError:
+            raise await self._exit_error() from None
         finally:
             self._finished = None
             self._on_progress = None
@@ -249,15 +249,15 @@ class ChildProcess:
         self._gone.set()
         for future in (self._ready, self._finished):
             if future is not None and not future.done():
-                future.set_exception(ChildDiedError("its pipe was closed", self._last_output()))
+                future.set_exception(ChildExitedError("its pipe was closed", self._last_output()))
                 # Marks the exception as retrieved, so that asyncio does not warn if the future
                 # has no waiter.
                 future.exception()
 
-    async def _death(self) -> ChildDiedError:
-        """Kill what is left of the child, and return how it ended."""
+    async def _exit_error(self) -> ChildExitedError:
+        """Kill the remaining processes of the child's group, and return how the child ended."""
         await self.kill()
-        return ChildDiedError(_how_it_ended(self._process.returncode), self._last_output())
+        return ChildExitedError(_how_it_ended(self._process.returncode), self._last_output())
 
     def _last_output(self) -> str:
         texts = "\n".join(filter(None, (output.last_output() for output in self._outputs)))

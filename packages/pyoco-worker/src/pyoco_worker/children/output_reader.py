@@ -14,7 +14,8 @@ _READ_BYTES: Final = 65_536
 _DRAIN_READS: Final = 2
 # Includes the heads of records, so the text in it is shorter.
 _TAIL_BYTES: Final = 32_768
-# The maximum size of a record. A record whose start is cut off ends within this distance.
+# The maximum size of a record. A record whose start is cut off ends within this many
+# bytes of the cut.
 _MAX_RECORD_BYTES: Final = 4096
 
 # Receives a piece of output; returns False if no more is wanted.

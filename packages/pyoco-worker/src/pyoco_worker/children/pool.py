@@ -10,7 +10,7 @@ from anyio.abc import TaskGroup
 
 from pyoco_protocol.task_groups import plain_errors
 from pyoco_worker.children.child_process import (
-    ChildDiedError,
+    ChildExitedError,
     ChildProcess,
     ChildSetup,
     ChildUnusableError,
@@ -53,7 +53,7 @@ class ChildPool:
         async def add() -> None:
             try:
                 self._give.send_nowait(await self._start())
-            except (ChildUnusableError, ChildDiedError, OSError) as error:
+            except (ChildUnusableError, ChildExitedError, OSError) as error:
                 # All children fail for the same reason, so one error is enough.
                 failures.append(error)
                 starting.cancel_scope.cancel()
@@ -94,7 +94,7 @@ class ChildPool:
         fresh: ChildProcess | None = None
         try:
             fresh = await self._start(replaces=old)
-        except (ChildUnusableError, ChildDiedError, OSError) as error:
+        except (ChildUnusableError, ChildExitedError, OSError) as error:
             _log.error("child process cannot be started", extra={"reason": str(error)})
         if self._closing:
             if fresh is not None:
@@ -112,7 +112,7 @@ class ChildPool:
 async def open_pool(setup: ChildSetup, size: int) -> AsyncIterator[ChildPool]:
     """Yield a pool whose children are ready; kill them all afterwards.
 
-    Raises ChildUnusableError if the flow resolver cannot be loaded, and ChildDiedError if it ends
+    Raises ChildUnusableError if the flow resolver cannot be loaded, and ChildExitedError if it ends
     the process.
     """
     with plain_errors():

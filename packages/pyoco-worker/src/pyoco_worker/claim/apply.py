@@ -1,4 +1,4 @@
-"""Claims the run of a delivered job, or settles the job where there is nothing to execute."""
+"""Claims the run of a delivered job, or settles the job if there is nothing to execute."""
 
 import logging
 import time
@@ -52,7 +52,7 @@ class Claimer:
     leave_to_owner_sec: float
 
     async def claim(self, job: RunJob, delivery: Delivery) -> StoredRun | None:
-        """Return the run once this worker owns it; None where there is nothing to execute."""
+        """Return the run once this worker owns it; None if there is nothing to execute."""
         try:
             return await self._claim(job, delivery)
         except (BrokerUnavailableError, RefusedError) as error:

@@ -73,7 +73,7 @@ class Refuser:
         await self.settler.drop(delivery, _LOG_MESSAGES[reason])
 
     async def _fail_waiting_run(self, run_id: str, error: InvalidJobError) -> RunSnapshot | None:
-        """Return the run after it was failed because of its invalid job; None where there is none.
+        """Return the run after it was failed because of its invalid job; None if there is none.
 
         A run that was claimed through another job is left unchanged. A recorded cancel makes the
         store end the run CANCELLED.

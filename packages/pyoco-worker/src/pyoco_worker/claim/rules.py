@@ -10,13 +10,15 @@ from pyoco_worker.identity import Identity
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """What the queue says about a delivered job."""
+    """The facts of a delivered job that the claim rule uses: from the queue and from the job."""
 
     stream_seq: int
     num_delivered: int
-    # Set on a second job: the run's worker was silent and the record stayed at this revision.
+    # From the job. Set on a second job: the run's worker was silent and the record stayed at this
+    # revision.
     still_at_revision: int | None = None
-    # Set where the consumer itself stops delivering a job after so many times, silently.
+    # The consumer's delivery limit, if it has one. After that many deliveries the job is never
+    # delivered again, and the broker does not report it.
     max_deliver: int | None = None
 
     @property

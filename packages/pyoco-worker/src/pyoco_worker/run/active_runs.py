@@ -38,7 +38,6 @@ class ActiveRun:
         self.tasks: dict[str, TaskStatus] = {}
         self.ended = anyio.Event()
         self.is_being_written = False
-        self.is_fenced = False
         self.is_given_back = False
         self._scope = scope
         self._changed = False
@@ -54,8 +53,7 @@ class ActiveRun:
         return self.record.snapshot.run_id
 
     def fence(self) -> None:
-        """Stop the run at once because another worker owns it."""
-        self.is_fenced = True
+        """Stop the run at once and send nothing to the queue."""
         self._scope.cancel()
 
     def give_back(self) -> None:

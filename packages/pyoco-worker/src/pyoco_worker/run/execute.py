@@ -18,7 +18,7 @@ from pyoco_protocol.runs.job import RunJob
 from pyoco_protocol.runs.lifecycle import RunStatus
 from pyoco_protocol.runs.snapshot import RunSnapshot
 from pyoco_worker.child.frames import RunOrder
-from pyoco_worker.children.child_process import ChildDiedError, ChildProcess, ChildUnusableError
+from pyoco_worker.children.child_process import ChildExitedError, ChildProcess, ChildUnusableError
 from pyoco_worker.children.pool import ChildPool
 from pyoco_worker.config import WorkerConfig
 from pyoco_worker.delivery import Delivery, give_back
@@ -27,7 +27,7 @@ from pyoco_worker.output.publish import OutputPublisher
 from pyoco_worker.registration import Registration
 from pyoco_worker.run.active_runs import ActiveRun, ActiveRuns
 from pyoco_worker.run.cancel import stop_run
-from pyoco_worker.run.outcome import Outcome, ended, outcome_of, outcome_of_death
+from pyoco_worker.run.outcome import Outcome, ended, outcome_of, outcome_of_exit
 from pyoco_worker.run.record import FencedError, RunRecord
 from pyoco_worker.run.settle import Settler
 
@@ -139,16 +139,16 @@ class RunExecutor:
                     if run.record.is_cancelled:
                         return Outcome(RunStatus.CANCELLED)
                     return await _run_in(child, run, order)
-            except ChildDiedError as death:
+            except ChildExitedError as exited:
                 if run.record.is_cancelled:
                     return Outcome(RunStatus.CANCELLED, tasks=dict(run.tasks))
                 if child is not None and child.runs_done and not run.tasks:
                     # An earlier run broke the child: no task of this run has started.
                     continue
-                return outcome_of_death(job.run_id, death.how, death.last_output, run.tasks)
+                return outcome_of_exit(job.run_id, exited.how, exited.last_output, run.tasks)
             except (ChildUnusableError, OSError) as error:
                 how = f"no child process can be started: {error}"
-                return outcome_of_death(job.run_id, how, "", run.tasks)
+                return outcome_of_exit(job.run_id, how, "", run.tasks)
 
 
 async def _run_in(child: ChildProcess, run: ActiveRun, order: RunOrder) -> Outcome:

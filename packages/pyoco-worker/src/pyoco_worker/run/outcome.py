@@ -79,15 +79,15 @@ def _error_text(error: PyocoError | None, finished: Finished) -> str | None:
     return None if error is None else error.detail
 
 
-def outcome_of_death(
+def outcome_of_exit(
     run_id: str, how: str, last_output: str, tasks: Mapping[str, TaskStatus]
 ) -> Outcome:
     """Return the outcome of a run after its child process ended unexpectedly."""
     error = ChildDiedError(run_id, how)
-    last_words = f"\nlast output:\n{last_output}" if last_output else ""
+    last_output_text = f"\nlast output:\n{last_output}" if last_output else ""
     return Outcome(
         status=RunStatus.FAILED,
-        error=f"{how}{last_words}",
+        error=f"{how}{last_output_text}",
         err_id=error.entry.err_id,
         tasks=dict(tasks),
     )
@@ -102,7 +102,7 @@ _REASON_OF: Final[Mapping[str, DeadLetterReason]] = {
 
 
 def dead_letter_reason(snapshot: RunSnapshot, *, execution_errors: bool) -> DeadLetterReason | None:
-    """Return the reason of the dead letter for an ended run; None where it gets none.
+    """Return the reason of the dead letter for an ended run; None if it gets none.
 
     Only the stored snapshot counts, so another worker reaches the same answer after a crash.
     """

@@ -80,7 +80,7 @@ class RunRecord:
     async def write(self, change: Change) -> RunSnapshot:
         """Store `change` of the latest snapshot; return the snapshot after that.
 
-        Waits for the broker's answer, through an outage of any length. Raises FencedError where
+        Waits for the broker's answer, through an outage of any length. Raises FencedError if
         this worker no longer owns the run.
         """
         async with self._lock:
@@ -124,7 +124,7 @@ class RunRecord:
             return
 
     def _tightened(self, error: Exception, proposed: RunSnapshot) -> bool:
-        """Lower the size limit where the broker refused the size; return False for other errors."""
+        """Lower the size limit if the broker refused the size; return False for other errors."""
         if not isinstance(error, RefusedError) or error.err_code != _TOO_LARGE:
             return False
         size = len(proposed.to_bytes())

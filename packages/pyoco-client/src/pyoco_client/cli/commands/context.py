@@ -80,7 +80,8 @@ def context() -> None:
     """Store gateways under names and choose one.
 
     The file is readable only for its owner: PYOCO_CONFIG, or else pyoco/contexts.toml in
-    XDG_CONFIG_HOME or ~/.config. Options and environment variables take precedence over it.
+    XDG_CONFIG_HOME or ~/.config. Options and environment variables take precedence over
+    it, except over a context chosen with --context: only options take precedence over that.
     """
 
 
@@ -138,7 +139,9 @@ def use_context(name: str) -> int:
 @click.argument("name", shell_complete=_names)
 @click.option("--server", metavar="URL", help="Address of the gateway; required for a new name.")
 @click.option("--api-key", help="API key. Other users of this machine may see it in `ps`.")
-@click.option("--api-key-stdin", is_flag=True, help="Read the key from stdin, or ask for it.")
+@click.option(
+    "--api-key-stdin", is_flag=True, help="Read the key from stdin; on a terminal, ask for it."
+)
 @click.option("--no-api-key", is_flag=True, help="Delete the stored key.")
 @click.option("--api-key-header", help="Header that carries the key.  [default: X-API-Key]")
 @click.option("--lang", help="Language of the server's messages: en or ja.")

@@ -45,8 +45,8 @@ def _filters(command: Decorated) -> Decorated:
 def dlq() -> None:
     """List, redrive and discard dead letters.
 
-    A job that cannot be run leaves a dead letter. After fixing the cause, redrive the letter: the
-    run is run again, as a new run.
+    A job that cannot be run leaves a dead letter. After fixing the cause, redrive the letter: it
+    is repeated as a new run.
     """
 
 

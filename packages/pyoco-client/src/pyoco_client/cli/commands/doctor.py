@@ -17,9 +17,9 @@ from pyoco_client.cli.display.output import (
     terminal_width,
 )
 from pyoco_client.cli.display.safe_text import padded, safe_line, wrapped
-from pyoco_client.cli.environment import terminal_environment
 from pyoco_client.cli.examples import examples
 from pyoco_client.cli.language import language_of_locale
+from pyoco_client.cli.terminal_environment import terminal_environment
 
 if TYPE_CHECKING:
     from pyoco_client.cli.diagnosis.findings import Finding

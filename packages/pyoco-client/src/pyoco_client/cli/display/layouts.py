@@ -83,6 +83,12 @@ _FLOW: Final = Column("FLOW", _text("flow_name"), shrinks=True, may_go=True)
 _TAG: Final = Column("TAG", _text("tag"), may_go=True)
 _TOOK: Final = Column("TOOK", _took, may_go=True)
 _ERROR: Final = Column("ERROR", _text("error"), shrinks=True, may_go=True)
+_ATTEMPT_AND_ERROR: Final = (
+    Column("ATTEMPT", _text("attempt")),
+    Column("WORKER", _text("worker_id")),
+    Column("ERR_ID", _text("err_id")),
+    _ERROR,
+)
 
 RUNS: Final = Layout(
     "run_id",
@@ -93,10 +99,7 @@ RUNS: Final = Layout(
         Column("SUBMITTED", _moment("submitted_at")),
         Column("UPDATED", _moment("updated_at")),
         _TOOK,
-        Column("ATTEMPT", _text("attempt")),
-        Column("WORKER", _text("worker_id")),
-        Column("ERR_ID", _text("err_id")),
-        _ERROR,
+        *_ATTEMPT_AND_ERROR,
     ),
 )
 
@@ -208,10 +211,7 @@ LETTERS: Final = Layout(
     (_SEQ, Column("AGE", _age("timestamp")), _REASON, _TAG, _RUN, _FLOW, _ERROR),
     (
         *(_SEQ, Column("WRITTEN", _moment("timestamp")), _REASON, _TAG, _RUN, _FLOW),
-        Column("ATTEMPT", _text("attempt")),
-        Column("WORKER", _text("worker_id")),
-        Column("ERR_ID", _text("err_id")),
-        _ERROR,
+        *_ATTEMPT_AND_ERROR,
     ),
 )
 LETTER: Final = Layout(

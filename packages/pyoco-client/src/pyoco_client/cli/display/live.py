@@ -11,7 +11,7 @@ from pyoco_client.cli.display.run_history import RunHistory
 from pyoco_client.cli.display.run_lines import change_lines, result_lines
 from pyoco_client.cli.display.safe_text import encodable
 from pyoco_client.cli.display.terminal import Canvas, is_live
-from pyoco_client.cli.environment import TerminalEnvironment, terminal_environment
+from pyoco_client.cli.terminal_environment import TerminalEnvironment, terminal_environment
 
 Snapshot = TypeVar("Snapshot")
 

@@ -12,8 +12,8 @@ import click
 
 from pyoco_client.cli.display.safe_text import encodable, safe_text
 from pyoco_client.cli.display.status_colours import STATUS_COLOURS
-from pyoco_client.cli.environment import terminal_environment
 from pyoco_client.cli.language import Language
+from pyoco_client.cli.terminal_environment import terminal_environment
 
 if TYPE_CHECKING:
     from pyoco_client.cli.display.tables import Column

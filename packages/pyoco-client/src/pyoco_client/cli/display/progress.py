@@ -9,7 +9,7 @@ from typing import Final, TextIO
 
 from pyoco_client.cli.display.safe_text import clipped, columns_of, encodable, safe_line
 from pyoco_client.cli.display.terminal import Canvas, is_live
-from pyoco_client.cli.environment import TerminalEnvironment, terminal_environment
+from pyoco_client.cli.terminal_environment import TerminalEnvironment, terminal_environment
 
 _TICK_SEC: Final = 0.1
 # No bar for shorter transfers: it would only flicker.

@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Final, Self, TextIO
 
 from pyoco_client.cli.display.safe_text import columns_of
-from pyoco_client.cli.environment import TerminalEnvironment
+from pyoco_client.cli.terminal_environment import TerminalEnvironment
 
 _DEFAULT_SIZE: Final = (80, 24)
 

@@ -94,6 +94,16 @@ def test_a_context_gives_server_and_key(
     assert main(["--context", "other", "health"]) == 1
 
 
+def test_an_error_of_the_gateway_is_printed_with_its_id_hint_and_request_id(
+    gateway: RecordedGateway, call: Call
+) -> None:
+    gateway.answer(f"GET /runs/{RUN_ID}", 404, NOT_FOUND)
+    done = call("get", "--run-id", RUN_ID)
+    assert (done.code, done.out) == (1, "")
+    for words in ("ERR-PYOCO-0005", "not found", "hint: Check the run id.", "request id: req-1"):
+        assert words in done.err
+
+
 def test_a_gateway_without_an_answer_is_reported_with_a_hint(
     gateway: RecordedGateway, capsys: Output
 ) -> None:
@@ -233,3 +243,27 @@ def test_characters_missing_in_ascii_are_escaped_in_json(gateway: RecordedGatewa
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["flow_name"] == "挨拶"
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "message"),
+    [
+        ("submit --flow-name hello --params-file -", 1, "the text is empty"),
+        ("context set a --server http://x --api-key-stdin", 1, "example: "),
+        ("cancel -", 0, "0 runs cancelled"),
+    ],
+)
+def test_a_closed_stdin_is_like_an_empty_one(
+    line: str, code: int, message: str, tmp_path: Path
+) -> None:
+    command = f"{sys.executable} -m pyoco_client {line} <&-"
+    done = subprocess.run(
+        ["/bin/sh", "-c", command],
+        env={"PATH": os.defpath, "PYOCO_CONFIG": str(tmp_path / "contexts.toml")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr

@@ -8,7 +8,7 @@ from typing import Final
 import click
 import pytest
 
-from pyoco_client.cli.command import client
+from pyoco_client.cli.root import client
 
 # Slow imports that only commands with a request need.
 HEAVY: Final = [
@@ -98,27 +98,3 @@ sys.exit(main(["list"]))
 """
     done = subprocess.run([sys.executable, "-c", interrupted], capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
-
-
-@pytest.mark.parametrize(
-    ("line", "code", "message"),
-    [
-        ("submit --flow-name hello --params-file -", 1, "the text is empty"),
-        ("context set a --server http://x --api-key-stdin", 1, "example: "),
-        ("cancel -", 0, "0 runs cancelled"),
-    ],
-)
-def test_a_closed_stdin_is_like_an_empty_one(
-    line: str, code: int, message: str, tmp_path: Path
-) -> None:
-    command = f"{sys.executable} -m pyoco_client {line} <&-"
-    done = subprocess.run(
-        ["/bin/sh", "-c", command],
-        env={"PATH": os.defpath, "PYOCO_CONFIG": str(tmp_path / "contexts.toml")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == code
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr

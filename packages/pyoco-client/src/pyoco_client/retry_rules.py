@@ -33,9 +33,10 @@ class Backoff:
     longest_sec: float = 2.0
 
     def pause(self, failures: int, jitter: float) -> float:
-        """Return the pause after this many failures, times 0.5 to 1 as `jitter` goes from 0 to 1.
+        """Return the pause after this many failures.
 
-        The jitter keeps clients that failed at the same time from repeating at the same time.
+        It is multiplied by a factor from 0.5 (`jitter` 0) to 1 (`jitter` 1). The factor keeps
+        clients that failed at the same time from repeating at the same time.
         """
         grown = self.first_sec * 2.0 ** min(failures - 1, 30)
         return min(grown, self.longest_sec) * (0.5 + jitter / 2)

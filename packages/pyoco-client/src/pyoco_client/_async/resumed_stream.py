@@ -2,16 +2,16 @@
 
 import random
 import time
-from collections.abc import Generator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Final
 
-from pyoco_client._sync.pausing import sleep
-from pyoco_client._sync.transport import STREAM_SILENCE_SEC, Transport
+from pyoco_client._async.sleep import sleep
+from pyoco_client._async.transport import STREAM_SILENCE_SEC, AsyncTransport
 from pyoco_client.calls import Call
 from pyoco_client.errors import PyocoApiError, PyocoError, TooManyRequestsError
 from pyoco_client.event_stream import ServerEvent
-from pyoco_client.retrying import is_passing
+from pyoco_client.retry_rules import is_passing
 
 _LONGEST_STREAM_SEC: Final = 600
 _LONGEST_HINT_SEC: Final = 10.0
@@ -19,33 +19,33 @@ _GOOD_STREAM_SEC: Final = 1.0
 
 
 @dataclass(slots=True)
-class Following:
+class AsyncResumedStream:
     """Reads an event stream and resumes it after each failure that may pass.
 
     `patience` is the maximum time in seconds without an event. `end_at`, on the monotonic clock,
     is when to stop. With `raises_refusals` a refusal for too many streams is raised.
     """
 
-    transport: Transport
+    transport: AsyncTransport
     call: Call
     patience: float
     end_at: float | None = None
     raises_refusals: bool = False
     last_id: str | None = None
 
-    def events(self) -> Generator[ServerEvent]:
+    async def events(self) -> AsyncGenerator[ServerEvent]:
         """Yield events, heartbeats included, until `end_at` or until the gateway has no more."""
         failures = 0
         heard_at = time.monotonic()
         while (left := self._left()) > 0:
             pause, opened_at = 0.0, time.monotonic()
             try:
-                with self.transport.stream(
+                async with self.transport.stream(
                     self._resuming(left), silence=min(STREAM_SILENCE_SEC, left)
                 ) as stream:
                     if stream is None:
                         return
-                    for event in stream.events():
+                    async for event in stream.events():
                         heard_at = time.monotonic()
                         if event.id is not None:
                             self.last_id = event.id
@@ -66,7 +66,7 @@ class Following:
             failures = failures + 1 if heard_at - opened_at < _GOOD_STREAM_SEC else 1
             jitter = random.random()  # noqa: S311 - spreads load, is no secret
             pause = max(pause, self.transport.backoff.pause(failures, jitter))
-            sleep(max(min(pause, self._left()), 0.0))
+            await sleep(max(min(pause, self._left()), 0.0))
 
     def _left(self) -> float:
         return _LONGEST_STREAM_SEC if self.end_at is None else self.end_at - time.monotonic()

@@ -29,7 +29,7 @@ from pyoco_testkit.processes import ManagedProcess
 NAMES = Names()
 
 
-class WorkerBench:
+class WorkerFixture:
     """Submits runs as a gateway does, starts workers, and reads what they store."""
 
     def __init__(
@@ -49,7 +49,7 @@ class WorkerBench:
 
         settings = BrokerSettings(nats_url=self._url)
         self.broker = await self._exits.enter_async_context(
-            open_broker(settings, name="bench", prepare=prepare)
+            open_broker(settings, name="fixture", prepare=prepare)
         )
         await self.broker.wait_until_up()
         self.store = RunStore(self.broker, NAMES, retention_sec=0)

@@ -10,7 +10,7 @@ from pyoco_client.errors import (
     UnexpectedAnswerError,
     api_error,
 )
-from pyoco_client.retrying import (
+from pyoco_client.retry_rules import (
     Backoff,
     Repeat,
     may_repeat,
