@@ -28,6 +28,13 @@ FAILS_ONCE = "def test_fails_once():\n    assert not first_time('once')\n"
 FAILS_TWICE = "def test_fails_twice():\n    first_time('twice')\n    assert False\n"
 CRASHES_ONCE = "def test_crashes_once():\n    if first_time('crash'): os._exit(3)\n"
 HANGS_ONCE = "def test_hangs_once():\n    if first_time('hang'): time.sleep(60)\n"
+FAILS_THEN_SKIPS = """
+import pytest
+
+def test_fails_then_skips():
+    if not first_time('skip'): pytest.skip()
+    assert False
+"""
 BREAKS_ONCE_AT_ITS_END = """
 import pytest
 
@@ -55,16 +62,21 @@ class Ran:
         return {word: count for word, count in self.outcome["counts"].items() if count}
 
 
-def run_project(folder: Path, *tests: str, options: tuple[str, ...] = ()) -> Ran:
-    """Run a generated project of one test module with tools/run_tests.py."""
+def run_project(
+    folder: Path,
+    *tests: str,
+    options: tuple[str, ...] = (),
+    modules: tuple[str, ...] = ("test_generated.py",),
+) -> Ran:
+    """Run `modules` with tools/run_tests.py; the first one is generated from `tests`."""
     options_file = "[pytest]\naddopts = -p xdist -p pytest_timeout\n"
     (folder / "pytest.ini").write_text(options_file, encoding="utf-8")
-    (folder / "test_generated.py").write_text("\n\n".join([HEADER, *tests]), encoding="utf-8")
+    (folder / modules[0]).write_text("\n\n".join([HEADER, *tests]), encoding="utf-8")
     file = folder / "outcomes" / "generated.json"
     done = subprocess.run(
         [
             *(sys.executable, str(TOOLS / "run_tests.py"), "--outcome", str(file)),
-            *("test_generated.py", *options),
+            *(*modules, *options),
         ],
         cwd=folder,
         # Other plugins of the environment would only take time.
@@ -103,8 +115,8 @@ def test_a_test_that_fails_twice_makes_the_run_red(
     ran = run_project(tmp_path, PASSES, FAILS_ONCE, FAILS_TWICE, options=options)
 
     assert ran.code == 1
-    assert ran.lines[-1] == "flaky: test_generated.py::test_fails_once"
-    assert re.fullmatch(r"=+ 1 failed, 2 passed in [\d.]+s =+", ran.lines[-2])
+    assert re.fullmatch(r"=+ 1 failed, 2 passed in [\d.]+s =+", ran.lines[-1])
+    assert ran.lines[-2] == "flaky: test_generated.py::test_fails_once"
     assert ran.counts == {"failed": 1, "passed": 2}
     assert runs_of(tmp_path, "twice") == 2
 
@@ -124,6 +136,36 @@ def test_a_collection_error_makes_the_run_red(tmp_path: Path, options: tuple[str
     assert ran.code != 0
     assert ran.counts["errors"] == 1
     assert not [line for line in ran.lines if "repeating" in line or "flaky" in line]
+
+
+@pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["in one process", "with xdist"])
+def test_a_test_that_fails_once_does_not_hide_an_error_in_another_module(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    (tmp_path / "test_broken.py").write_text("import absent_module\n", encoding="utf-8")
+    modules = ("test_generated.py", "test_broken.py")
+    ran = run_project(tmp_path, PASSES, FAILS_ONCE, options=options, modules=modules)
+
+    assert ran.code != 0
+    assert ran.counts["errors"] == 1
+    assert ran.outcome["exit_code"] != 0
+    assert not [line for line in ran.lines if "repeating" in line or "flaky" in line]
+
+
+def test_a_repetition_that_is_skipped_does_not_count_as_passed(tmp_path: Path) -> None:
+    ran = run_project(tmp_path, PASSES, FAILS_THEN_SKIPS)
+
+    assert (ran.code, ran.counts) == (1, {"failed": 1, "passed": 1})
+    assert ran.outcome["flaky"] == []
+    assert runs_of(tmp_path, "skip") == 2
+
+
+def test_a_run_that_ended_before_all_tests_had_an_outcome_stays_red(tmp_path: Path) -> None:
+    options = ("-n", "1", "--max-worker-restart=0")
+    ran = run_project(tmp_path, CRASHES_ONCE, PASSES, options=options)
+
+    assert (ran.code, ran.counts) == (1, {"failed": 1})
+    assert runs_of(tmp_path, "crash") == 1
 
 
 def test_a_test_that_crashed_its_process_is_repeated(tmp_path: Path) -> None:
@@ -179,8 +221,8 @@ def test_the_repeated_test_gets_the_same_options_and_no_other_test(tmp_path: Pat
     assert runs_of(tmp_path, "other") == 1
 
 
-def summary_of(folder: Path, exit_code: int) -> list[str]:
-    """Return the lines that tools/summarise_tests.py prints, run without any dependency."""
+def summarise(folder: Path, exit_code: int) -> tuple[int, list[str]]:
+    """Return exit code and output of tools/summarise_tests.py, run without any dependency."""
     done = subprocess.run(
         [
             *(sys.executable, "-S", str(TOOLS / "summarise_tests.py")),
@@ -188,9 +230,17 @@ def summary_of(folder: Path, exit_code: int) -> list[str]:
         ],
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
     )
-    return done.stdout.splitlines()
+    assert done.stderr == ""
+    return done.returncode, done.stdout.splitlines()
+
+
+def summary_of(folder: Path, exit_code: int) -> list[str]:
+    """Return the lines of the summary, which must keep the exit code."""
+    code, lines = summarise(folder, exit_code)
+    assert code == exit_code
+    return lines
 
 
 def write_outcome(folder: Path, name: str, counts: dict[str, int], *flaky: str) -> None:
@@ -227,7 +277,36 @@ def test_the_summary_lists_the_twenty_slowest_tests_of_all_sessions(tmp_path: Pa
 def test_the_summary_of_a_failed_run_does_not_look_green(tmp_path: Path) -> None:
     write_outcome(tmp_path, "tests", {"passed": 30})
 
-    assert summary_of(tmp_path, exit_code=1)[-1].strip("= ") == "30 passed, 1 errors in 10.50s"
+    assert summary_of(tmp_path, exit_code=1)[-1].strip("= ") == "30 passed, 1 error in 10.50s"
+
+
+def test_the_summary_of_a_failed_run_ends_with_the_counts(tmp_path: Path) -> None:
+    write_outcome(tmp_path, "tests", {"passed": 30, "failed": 1}, "test_a.py::test_a")
+
+    lines = summary_of(tmp_path, exit_code=1)
+
+    assert lines[-1].strip("= ") == "1 failed, 30 passed in 10.50s"
+    assert lines[-2] == "flaky: test_a.py::test_a (tests)"
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [
+        ({"errors": 1}, "30 passed, 1 error in 10.50s"),
+        ({"errors": 2}, "30 passed, 2 errors in 10.50s"),
+        ({"failed": 1}, "1 failed, 30 passed in 10.50s"),
+    ],
+    ids=["one error", "two errors", "a failed test"],
+)
+def test_a_red_outcome_makes_the_run_red_although_nox_was_not(
+    tmp_path: Path, count: dict[str, int], expected: str
+) -> None:
+    write_outcome(tmp_path, "tests", {"passed": 30, **count}, "test_a.py::test_a")
+
+    code, lines = summarise(tmp_path, exit_code=0)
+
+    assert code == 1
+    assert lines[-1].strip("= ") == expected
 
 
 def test_the_summary_of_no_session_says_so(tmp_path: Path) -> None:

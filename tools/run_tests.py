@@ -1,8 +1,9 @@
 """Runs pytest, and runs each failing test once more, alone, before it counts as failed.
 
 `python tools/run_tests.py [--outcome FILE] PYTEST_ARGUMENT…` ends with the exit code of pytest, or
-with 0 if every failing test passed when it was repeated. The names of those tests follow `flaky:`
-in the last line. `--outcome` also writes counts and durations to a file, for summarise_tests.py.
+with 0 if every failing test passed when it was repeated. A line `flaky:` names those tests; it is
+the last line only if the exit code is 0. `--outcome` also writes counts and durations to a file,
+for summarise_tests.py.
 """
 
 import json
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from summarise_tests import flaky_line, summary_line
+from summarise_tests import closing_lines
 
 # More failing tests than this have a common cause, which a repetition does not remove.
 MAX_REPEATED: Final = 10
@@ -31,9 +32,9 @@ class Outcome:
     flaky: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
-    def summary(self) -> str:
-        """Return the counts in the form of pytest's last line."""
-        return summary_line(self.counts, self.seconds)
+    def lines(self) -> list[str]:
+        """Return the counts in the form of pytest's last line, and the flaky tests."""
+        return closing_lines(self.counts, self.seconds, self.flaky, self.exit_code)
 
 
 class Recorder:
@@ -70,9 +71,14 @@ class Recorder:
             self.outcomes.setdefault(test, "passed")
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Note whether options such as `--exitfirst` have ended the run early."""
-        stopped_early = session.shouldfail or session.shouldstop
-        self.is_complete = not stopped_early and not session.config.option.usepdb
+        """Note whether every collected test has an outcome.
+
+        Options such as `--exitfirst` end a run early, and so do processes of xdist that crash
+        too often.
+        """
+        stopped_early = session.shouldfail or session.shouldstop or session.config.option.usepdb
+        has_all_outcomes = len(self.outcomes) == session.testscollected
+        self.is_complete = has_all_outcomes and not stopped_early and not self.collection_errors
 
     def failed(self) -> list[str]:
         """Return the failing tests."""
@@ -88,7 +94,7 @@ def run(arguments: list[str]) -> Outcome:
     counts["errors"] = recorder.collection_errors
     outcome = Outcome(code, counts, recorder.durations)
     failed = recorder.failed()
-    # Any other exit code says that not all tests were collected and run.
+    # xdist runs the other modules after a collection error, and ends with the same exit code.
     can_repeat = code == pytest.ExitCode.TESTS_FAILED and recorder.is_complete
     if can_repeat and 0 < len(failed) <= MAX_REPEATED:
         outcome.flaky = [test for test in failed if passes_alone(test, recorder.repeat_arguments)]
@@ -101,10 +107,18 @@ def run(arguments: list[str]) -> Outcome:
 
 
 def passes_alone(test: str, arguments: list[str]) -> bool:
-    """Return whether a test passes in a new pytest process."""
+    """Return whether a test passes in a new process."""
     say(f"\nrepeating alone: {test}")
-    command = [sys.executable, "-m", "pytest", *arguments, test]
+    command = [sys.executable, __file__, "--alone", test, *arguments]
     return subprocess.run(command, check=False).returncode == pytest.ExitCode.OK
+
+
+def run_alone(test: str, arguments: list[str]) -> int:
+    """Run one test, and return 0 only if it passed; pytest returns 0 for a skipped one too."""
+    recorder = Recorder()
+    code = int(pytest.main([*arguments, test], plugins=[recorder]))
+    has_passed = recorder.outcomes == {test: "passed"}
+    return code if code or has_passed else int(pytest.ExitCode.TESTS_FAILED)
 
 
 def say(line: str) -> None:
@@ -115,14 +129,14 @@ def say(line: str) -> None:
 
 def main(arguments: list[str]) -> int:
     """Run pytest with `arguments`, and return the exit code."""
+    if arguments[:1] == ["--alone"]:
+        return run_alone(arguments[1], arguments[2:])
     file = None
     if arguments[:1] == ["--outcome"]:
         file, arguments = Path(arguments[1]), arguments[2:]
     outcome = run(arguments)
     if outcome.flaky or outcome.counts["failed"]:
-        say(outcome.summary())
-    if outcome.flaky:
-        say(flaky_line(outcome.flaky))
+        say("\n".join(outcome.lines()))
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(vars(outcome)), encoding="utf-8")
