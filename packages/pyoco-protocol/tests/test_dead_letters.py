@@ -38,17 +38,35 @@ def test_a_dead_letter_is_read_as_it_was_written(reason: str, error: str | None)
     assert DeadLetter.from_bytes(letter.to_bytes(), stored_at=9.0) == letter
 
 
-causes = st.tuples(
-    st.none() | strategies.run_ids,
-    st.integers(min_value=1, max_value=2**53),
-    st.none() | st.integers(min_value=1, max_value=100),
+run_ends = st.tuples(
+    strategies.run_ids,
+    st.integers(min_value=0, max_value=100),
+    st.floats(min_value=0, max_value=2**40),
 )
+stream_seqs = st.integers(min_value=1, max_value=2**53)
 
 
-@given(causes, causes)
-def test_a_dead_letter_id_is_the_same_only_for_the_same_job_and_attempt(
-    one: tuple[str | None, int, int | None], other: tuple[str | None, int, int | None]
+def letter_of_run(run_id: str, attempt: int, end_time: float) -> DeadLetter:
+    return DeadLetter(timestamp=end_time, reason="r", run_id=run_id, attempt=attempt)
+
+
+@given(run_ends, run_ends, stream_seqs, stream_seqs)
+def test_an_ended_run_has_one_dead_letter_id_for_each_attempt_and_end(
+    one: tuple[str, int, float], other: tuple[str, int, float], first_job: int, second_job: int
 ) -> None:
-    assert (dead_letter_id(*one) == dead_letter_id(*other)) == (one == other)
+    first = dead_letter_id(letter_of_run(*one), first_job)
+    assert first == dead_letter_id(letter_of_run(*one), second_job)
+    assert (first == dead_letter_id(letter_of_run(*other), first_job)) == (one == other)
     # The id is a header value, in which a line break would start another header.
-    assert dead_letter_id(*one).isprintable()
+    assert first.isprintable()
+
+
+@given(st.none() | strategies.run_ids, stream_seqs, stream_seqs, st.floats(0, 2**40))
+def test_jobs_without_a_readable_run_have_a_dead_letter_id_each(
+    run_id: str | None, one: int, other: int, now: float
+) -> None:
+    # The time of such a letter is that of its delivery, so it differs at a redelivery.
+    first = DeadLetter(timestamp=now, reason="r", run_id=run_id)
+    again = DeadLetter(timestamp=now + 1, reason="r", run_id=run_id)
+    assert (dead_letter_id(first, one) == dead_letter_id(again, other)) == (one == other)
+    assert dead_letter_id(first, one).isprintable()

@@ -62,6 +62,12 @@ class DeadLetter(WireModel):
             )
 
 
-def dead_letter_id(run_id: str | None, stream_seq: int, attempt: int | None) -> str:
-    """Return the Nats-Msg-Id of a dead letter; repeats of it have the same id."""
-    return f"dlq:{run_id or '-'}:{stream_seq}:{attempt or 0}"
+def dead_letter_id(letter: DeadLetter, stream_seq: int) -> str:
+    """Return the Nats-Msg-Id of a dead letter; repeats of it have the same id.
+
+    An ended run has one letter for each attempt, although several of its jobs may be delivered
+    after its end. Its end time separates it from a later run with the same id.
+    """
+    if letter.attempt is not None:
+        return f"dlq:{letter.run_id}:{letter.attempt}:{letter.timestamp}"
+    return f"dlq:{letter.run_id or '-'}:job-{stream_seq}"

@@ -31,7 +31,7 @@ class DeadLetterWriter:
         The caller may acknowledge the job only afterwards, or a crash could lose the job.
         """
         tag = letter.tag if letter.tag and is_tag(letter.tag) else NO_TAG
-        headers = {"Nats-Msg-Id": dead_letter_id(letter.run_id, stream_seq, letter.attempt)}
+        headers = {"Nats-Msg-Id": dead_letter_id(letter, stream_seq)}
         while True:
             try:
                 client = self._broker.require_up()

@@ -113,7 +113,8 @@ class ParkedJobReaper:
 
     def _letter(self, parked: ParkedJob, job: RunJob | None, run: RunSnapshot | None) -> DeadLetter:
         return DeadLetter(
-            timestamp=self.clock(),
+            # The time of the end, so that all letters for this end are repeats of one.
+            timestamp=(run.end_time if run else None) or self.clock(),
             reason=DeadLetterReason.MAX_DELIVER_EXCEEDED,
             error=run.error if run else "parked by its consumer's own max_deliver",
             err_id=AttemptsExhaustedError.entry.err_id,
