@@ -62,7 +62,8 @@ async def gateway_at(
 async def uses_broker(http: httpx.AsyncClient, timeout: float = 10.0) -> None:
     """Return when the gateway uses its broker: an unknown run answers 404, not 503.
 
-    It has then also read the workers: before that it cannot warn of a tag without workers.
+    It has then also read the workers and the runs: before that it cannot warn of a tag without
+    workers, and its metrics lack the runs.
     """
 
     async def status(path: str) -> int:
@@ -70,6 +71,7 @@ async def uses_broker(http: httpx.AsyncClient, timeout: float = 10.0) -> None:
 
     await eventually(lambda: status(f"/runs/{new_run_id()}"), httpx.codes.NOT_FOUND, timeout)
     await eventually(lambda: status("/workers"), httpx.codes.OK, timeout)
+    await eventually(lambda: status("/runs?limit=1"), httpx.codes.OK, timeout)
 
 
 @dataclass(frozen=True)

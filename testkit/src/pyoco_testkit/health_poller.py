@@ -1,6 +1,7 @@
 """A client that measures how fast the gateway answers while a test puts load on it."""
 
 import http.client
+import statistics
 import threading
 import time
 from collections.abc import Iterator
@@ -25,6 +26,13 @@ class HealthPoller(threading.Thread):
             assert connection.getresponse().read()
             self.response_times.append(time.perf_counter() - began)
         connection.close()
+
+    def p99(self) -> float:
+        """Return the seconds in which 99 % of the requests were answered.
+
+        On a busy machine the slowest percent measures how long a process waited for a core.
+        """
+        return statistics.quantiles(self.response_times, n=100, method="inclusive")[98]
 
     def stop(self) -> None:
         """Stop after the current request."""
