@@ -69,7 +69,7 @@ LOWEST = {
     ],
     "pyoco-gateway": [
         "broker",
-        "commands",
+        "commands/admin",
         "health",
         "http",
         "metrics",
@@ -78,7 +78,7 @@ LOWEST = {
         "test_services.py",
         "workflows",
     ],
-    "pyoco-worker": ["child", "children", "intake", "test_cli.py", "test_config.py"],
+    "pyoco-worker": ["child", "children", "intake", "test_config.py"],
     "pyoco-client": ["."],
 }
 
