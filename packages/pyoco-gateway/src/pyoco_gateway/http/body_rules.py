@@ -8,8 +8,20 @@ from pyoco_protocol.problems.base import TooLargeError
 
 JSON: Final = b"application/json"
 FORM: Final = b"multipart/form-data"
+# The content types that a page can send to any site without a preflight request: see
+# "CORS-safelisted request-header" in the Fetch standard. A preflight request of another site gets
+# no permission, so a page cannot send other types.
+_SIMPLE: Final = frozenset({b"text/plain", b"application/x-www-form-urlencoded", FORM})
 # What a form adds to its file: the other fields, and the headers of all parts.
 FORM_BYTES: Final = 65_536
+
+
+def media_type_in(header: bytes) -> bytes:
+    """Return the type and subtype in a Content-Type header; empty if it names none.
+
+    After a comma follows a second value, which a browser may have ignored.
+    """
+    return header.partition(b";")[0].partition(b",")[0].strip().lower()
 
 
 class FileLimit(NamedTuple):
@@ -41,9 +53,15 @@ class BodyRule:
         """Return the rule for a form with one file."""
         return cls(FORM, file.max_bytes + FORM_BYTES, file)
 
-    def accepts(self, content_type: bytes) -> bool:
-        """Whether a Content-Type header names the content type of this rule."""
-        return content_type.partition(b";")[0].strip().lower() == self.content_type
+    def accepts(self, header: bytes) -> bool:
+        """Whether a body with this Content-Type header is read.
+
+        Clients send JSON under many types, so JSON is read with all but the simple ones.
+        """
+        media_type = media_type_in(header)
+        if self.content_type == FORM:
+            return media_type == FORM
+        return media_type not in _SIMPLE
 
     def exceeded(self, declared_bytes: int | None = None) -> TooLargeError:
         """Return the error for a larger body, whose size is known only if it was declared."""

@@ -1,26 +1,25 @@
 """Reads JSON request bodies into models, and names what is wrong with them."""
 
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from pyoco_gateway.http.body_rules import JSON, media_type_in
 from pyoco_gateway.http.errors import invalid_request
 from pyoco_gateway.http.json_limits import fault_in_text
-from pyoco_gateway.http.shortening import shortened
 from pyoco_protocol.problems import InvalidRequestError, UnsupportedContentTypeError
 
 Body = TypeVar("Body", bound=BaseModel)
 
-_JSON: Final = "application/json"
-
 
 def require_json(content_type: str | None) -> None:
-    """Raise UnsupportedContentTypeError unless the Content-Type header names JSON.
+    """Raise UnsupportedContentTypeError if the Content-Type header of a body names no type.
 
-    Any web page can make a browser post other content types to a server on the same machine.
+    Any web page can make a browser post a body without a type to a server on the same machine.
+    `RequestChecks` has refused the other content types that a page can send.
     """
-    if (content_type or "").partition(";")[0].strip().lower() != _JSON:
-        raise UnsupportedContentTypeError(shortened(content_type or "") or None, [_JSON])
+    if not media_type_in((content_type or "").encode("latin-1")):
+        raise UnsupportedContentTypeError(None, [JSON.decode()])
 
 
 def parse_body(model: type[Body], body: bytes, *, content_type: str | None) -> Body:
