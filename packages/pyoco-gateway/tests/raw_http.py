@@ -63,3 +63,14 @@ def answer_in(received: bytes) -> Answer:
     parts = [line.partition(": ") for line in lines]
     headers = httpx.Headers([(name, value) for name, _, value in parts])
     return Answer(int(first.split()[1]), headers, body)
+
+
+def answers_in(received: bytes) -> list[Answer]:
+    """Parse the responses of one connection, each of which must have a `Content-Length`."""
+    answers = []
+    while received:
+        first = answer_in(received)
+        size = int(first.headers["content-length"])
+        answers.append(Answer(first.status, first.headers, first.body[:size]))
+        received = first.body[size:]
+    return answers

@@ -331,6 +331,8 @@ _BY_ERR_ID: Final[Mapping[str, type[PyocoApiError]]] = {
     "ERR-PYOCO-0140": BrokerUnavailableError,
     "ERR-PYOCO-0142": BrokerUnavailableError,
     "ERR-PYOCO-0143": BrokerUnavailableError,
+    "ERR-PYOCO-0144": InvalidRequestError,
+    "ERR-PYOCO-0145": InvalidRequestError,
 }
 
 # For an error id that is newer than this client, and for answers without an id.

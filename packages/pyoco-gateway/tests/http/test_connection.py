@@ -8,7 +8,7 @@ import pytest
 from anyio.abc import SocketStream
 
 from pyoco_testkit.nats_server import NatsServer
-from raw_http import answer_in, connection, raw, rest_of
+from raw_http import answer_in, answers_in, connection, raw, rest_of
 
 GET = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
 CLOSE = b"Connection: close\r\n\r\n"
@@ -154,6 +154,90 @@ async def test_too_many_pipelined_requests_close_the_connection(gateway: httpx.A
         # The responses are not read, so the pipelined requests cannot be processed.
         await stream.send((GET + b"\r\n") * 4000)
         assert await rest_of(stream) == b""
+
+
+async def test_other_http_versions_are_refused(gateway: httpx.AsyncClient) -> None:
+    for version in (b"0.9", b"1.2", b"2.0", b"2", b"2.1", b"3.0", b"9.9", b"10.1"):
+        head = b"GET /health HTTP/" + version + b"\r\nHost: localhost\r\n\r\n"
+        for parts in ([head + head], [head[:15], head[15:]]):
+            async with connection(gateway) as stream:
+                for part in parts:
+                    await stream.send(part)
+                (answer,) = answers_in(await rest_of(stream))
+            assert (answer.status, answer.err_id) == (505, "ERR-PYOCO-0144"), version
+            assert answer.headers["connection"] == "close"
+
+
+async def test_a_request_without_a_version_is_refused(gateway: httpx.AsyncClient) -> None:
+    """HTTP/0.9, and the preface of HTTP/2 (`curl --http2-prior-knowledge`)."""
+    for head in (b"GET /health\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"):
+        answer = await raw(gateway, head)
+        assert (answer.status, answer.err_id) == (505, "ERR-PYOCO-0144"), head
+
+
+async def test_http_1_0_is_answered(gateway: httpx.AsyncClient) -> None:
+    answer = await raw(gateway, b"GET /health HTTP/1.0\r\nHost: localhost\r\n\r\n")
+
+    assert answer.status == 200
+
+
+async def test_a_target_that_contradicts_the_host_header_is_refused(
+    start_gateway: Any, nats_server: NatsServer
+) -> None:
+    """A proxy may route by the one, and the gateway would check the other."""
+    async with start_gateway(nats_server.url) as gateway:
+        for target, status in (
+            (b"http://localhost/health", 200),
+            (b"HTTP://LOCALHOST/health", 200),
+            (b"http://evil.example/health", 400),
+            (b"http://localhost@evil.example/health", 400),
+            (b"http://localhost:81/health", 400),
+            (b"http://evil.example?/health", 400),
+        ):
+            answer = await raw(
+                gateway, b"GET " + target + b" HTTP/1.1\r\nHost: localhost\r\n" + CLOSE
+            )
+            assert answer.status == status, target
+            assert status == 200 or answer.err_id == "ERR-PYOCO-0135", target
+
+
+async def test_a_target_that_is_not_a_path_is_refused(gateway: httpx.AsyncClient) -> None:
+    for target in (b"localhost:80", b"http://localhost", b"/\xff", b"x"):
+        head = b"OPTIONS " + target + b" HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        for before in (b"", GET + b"\r\n"):
+            async with connection(gateway) as stream:
+                await stream.send(before + head + GET + b"\r\n")
+                answers = answers_in(await rest_of(stream))
+            assert [answer.status for answer in answers] == [200, 400][not before :], target
+            assert answers[-1].err_id == "ERR-PYOCO-0145", target
+
+
+async def test_a_refusal_follows_the_answers_to_earlier_requests(
+    gateway: httpx.AsyncClient,
+) -> None:
+    """Sent at once, it would be taken for the answer to the first request."""
+    for last, status in (
+        (b"NONSENSE\r\n\r\n", 400),
+        (b"GET /health HTTP/2.0\r\n\r\n", 505),
+        (GET + b"x: " + b"y" * 33_000 + b"\r\n\r\n", 431),
+    ):
+        async with connection(gateway) as stream:
+            await stream.send((GET + b"\r\n") * 3 + last + GET + b"\r\n")
+            answers = answers_in(await rest_of(stream))
+        assert [answer.status for answer in answers] == [200, 200, 200, status]
+
+
+async def test_an_invalid_chunk_is_answered_once(gateway: httpx.AsyncClient) -> None:
+    """The request is refused, or closed if it was answered before."""
+    answer = await raw(gateway, CHUNKED + b"no length\r\n")
+    assert (answer.status, answer.err_id) == (400, "ERR-PYOCO-0145")
+
+    async with connection(gateway) as stream:
+        await stream.send(CHUNKED.replace(b"application/json", b"text/plain"))
+        received = await stream.receive()
+        await stream.send(b"no length\r\n")
+        (answer,) = answers_in(received + await rest_of(stream))
+    assert answer.status == 415
 
 
 async def flood(stream: SocketStream) -> None:

@@ -1,5 +1,6 @@
 """Checks of request headers: Host, Origin, Content-Type, Content-Encoding."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -86,6 +87,20 @@ async def test_a_missing_repeated_or_invalid_host_header_is_refused(
         assert (answer.status, answer.err_id) == (400, "ERR-PYOCO-0135"), lines
 
 
+async def test_a_repeated_host_header_is_refused_and_closed_with_and_without_keys(
+    gateway: httpx.AsyncClient, start_gateway: Any, nats_server: NatsServer
+) -> None:
+    """A proxy may have checked the other one."""
+    keys = {"PYOCO_HTTP_AUTH_MODE": "api_key", "PYOCO_AUTH_PEPPER": "0123456789" * 4}
+    async with start_gateway(nats_server.url, wait=False, **keys) as guarded:
+        for each in (gateway, guarded):
+            for second in (b"Host: localhost", b"hOST: localhost", b"Host: evil.example", b"Host:"):
+                head = b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + second + b"\r\n\r\n"
+                answer = await raw(each, head + head)
+                assert (answer.status, answer.err_id) == (400, "ERR-PYOCO-0135"), second
+                assert answer.headers["connection"] == "close"
+
+
 async def test_host_names_in_the_settings_are_accepted(
     start_gateway: Any, nats_server: NatsServer
 ) -> None:
@@ -119,18 +134,81 @@ async def test_no_route_accepts_a_content_type_that_needs_no_preflight(
     """With and without a body, because a cancel needs none."""
     for method, path in CHANGING:
         wrong = [*SIMPLE[:2], "application/json"] if path in FORMS else SIMPLE
-        for content_type in [*wrong, "application/jsonx", "text/json", "json", ""]:
-            for body in (b"", b"{}"):
-                answer = await gateway.request(
-                    method,
-                    spelled_out(path),
-                    content=body,
-                    headers={"Content-Type": content_type, "Content-Length": str(len(body))},
-                )
-                assert (answer.status_code, answer.json()["err_id"]) == (
-                    415,
-                    "ERR-PYOCO-0103",
-                ), (method, path, content_type)
+        for content_type in wrong:
+            for spelling in (
+                content_type,
+                content_type.upper(),
+                f"{content_type}; charset=application/json",
+                f"{content_type} ;",
+                f"{content_type},application/json",
+            ):
+                for body in (b"", b"{}"):
+                    answer = await gateway.request(
+                        method,
+                        spelled_out(path),
+                        content=body,
+                        headers={"Content-Type": spelling, "Content-Length": str(len(body))},
+                    )
+                    assert (answer.status_code, answer.json()["err_id"]) == (
+                        415,
+                        "ERR-PYOCO-0103",
+                    ), (method, path, spelling)
+
+
+async def test_a_body_without_a_content_type_is_refused(gateway: httpx.AsyncClient) -> None:
+    """A page can send a `Blob` without a type, and the browser sends no Content-Type then."""
+    for path, body in (
+        ("/runs", SUBMISSION),
+        ("/runs/{run_id}/cancel", {"reason": "r"}),
+        ("/dlq/redrive", {"all": True}),
+    ):
+        for headers in ({}, {"Content-Type": ""}, {"Content-Type": "; charset=utf-8"}):
+            answer = await gateway.post(
+                spelled_out(path), content=json.dumps(body), headers=headers
+            )
+            assert (answer.status_code, answer.json()["err_id"]) == (415, "ERR-PYOCO-0103"), path
+
+
+async def test_a_cancel_without_a_body_may_have_any_content_type_that_needs_a_preflight(
+    gateway: httpx.AsyncClient,
+) -> None:
+    for content_type in ("application/octet-stream", "application/json", "text/xml", "", None):
+        run_id = (await gateway.post("/runs", json=SUBMISSION)).json()["run_id"]
+        headers = {} if content_type is None else {"Content-Type": content_type}
+        answer = await gateway.post(f"/runs/{run_id}/cancel", headers=headers)
+        assert answer.status_code == 200, content_type
+
+
+async def test_json_is_read_with_every_content_type_that_needs_a_preflight(
+    gateway: httpx.AsyncClient,
+) -> None:
+    for content_type in (
+        "application/json",
+        "application/vnd.example.run+json; charset=utf-8",
+        "APPLICATION/CLOUDEVENTS+JSON",
+        "application/octet-stream",
+        "text/json",
+        "text/plainer",
+        "json",
+    ):
+        headers = {"Content-Type": content_type}
+        accepted = await gateway.post("/runs", content=json.dumps(SUBMISSION), headers=headers)
+        assert accepted.status_code == 200, content_type
+        run_id = accepted.json()["run_id"]
+        cancelled = await gateway.post(
+            f"/runs/{run_id}/cancel", content=b'{"reason": "tired"}', headers=headers
+        )
+        assert (cancelled.status_code, cancelled.json()["cancel_reason"]) == (200, "tired")
+        patched = await gateway.patch("/workers/w", content=b'{"hidden": true}', headers=headers)
+        assert (patched.status_code, patched.json()["err_id"]) == (404, "ERR-PYOCO-0020")
+
+
+async def test_a_body_that_is_not_json_is_an_invalid_request(gateway: httpx.AsyncClient) -> None:
+    headers = {"Content-Type": "application/xml"}
+
+    answer = await gateway.post("/runs", content=b"<run/>", headers=headers)
+
+    assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0002")
 
 
 async def test_a_second_content_type_header_is_checked_too(gateway: httpx.AsyncClient) -> None:

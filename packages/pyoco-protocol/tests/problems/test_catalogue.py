@@ -35,9 +35,11 @@ from pyoco_protocol.problems import (
     HeadersTooLargeError,
     HostNotAllowedError,
     HostUnclearError,
+    HttpVersionError,
     IdempotencyKeyReusedError,
     InProgressError,
     InternalError,
+    InvalidHttpError,
     InvalidJobError,
     InvalidRequestError,
     JobSignatureError,
@@ -81,7 +83,7 @@ from pyoco_protocol.problems import (
 
 RUN = "7d0c1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4"
 SPEC_NUMBERS = [f"{number:04}" for number in range(1, 25)]
-SERVER_NUMBERS = [f"{number:04}" for number in (*range(101, 121), 123, 125, 130, *range(133, 144))]
+SERVER_NUMBERS = [f"{number:04}" for number in (*range(101, 121), 123, 125, 130, *range(133, 146))]
 JAPANESE = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
 
 # Copied from the message table of the published specification.
@@ -186,6 +188,8 @@ EXAMPLES: list[tuple[PyocoError, str, int]] = [
     (BrokerPermissionError("publishing", "pyoco.work.gpu", "somebody"), "0140", 503),
     (BrokerLoginError("somebody", "authorization violation"), "0142", 503),
     (BrokerTlsError("its certificate is not trusted"), "0143", 503),
+    (HttpVersionError("2.0"), "0144", 505),
+    (InvalidHttpError("Invalid method encountered"), "0145", 400),
     (JobSignatureError("is missing"), "0141", 422),
     (RouteNotFoundError("/nope"), "0110", 404),
     (MethodNotAllowedError("PUT", "/runs"), "0111", 405),

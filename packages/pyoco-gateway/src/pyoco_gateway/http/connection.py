@@ -3,15 +3,24 @@
 import asyncio
 import logging
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
+import httptools
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from pyoco_gateway.http.idle_connections import connections_to_close, max_connections
 from pyoco_gateway.http.rate_limiter import RateLimiter, refusal_log_limiter
 from pyoco_protocol.logging.setup import error_fields
-from pyoco_protocol.problems import HeadersTooLargeError, Problem, PyocoError, SlowRequestError
+from pyoco_protocol.problems import (
+    HeadersTooLargeError,
+    HostUnclearError,
+    HttpVersionError,
+    InvalidHttpError,
+    Problem,
+    PyocoError,
+    SlowRequestError,
+)
 from pyoco_protocol.settings import HttpServerSettings
 
 _log = logging.getLogger(__name__)
@@ -27,7 +36,19 @@ _CHUNK_OVERHEAD: Final = 8
 # 256 KiB of requests and read nothing: 69 MB of memory with this limit, 815 MB without it.
 _MAX_PIPELINED: Final = 16
 _EVICTION_LOG_SEC: Final = 60.0
-_INVALID_REQUEST: Final = "Invalid HTTP request received."
+# Other versions have another framing. The parser itself accepts 0.9 and 2.0 too.
+_VERSIONS: Final = frozenset({"1.0", "1.1"})
+# What the parser says about other versions; the last two about HTTP/2 without an upgrade.
+_VERSION_FAULTS: Final = frozenset(
+    {
+        "Invalid HTTP version",
+        "Invalid major version",
+        "Invalid minor version",
+        "Expected dot",
+        "Expected HTTP/2 Connection Preface",
+        "Pause on PRI/Upgrade",
+    }
+)
 
 
 # The part of a request that is read next. Integers, because every packet compares them.
@@ -68,24 +89,8 @@ class LimitedConfig(Config):
         self.eviction_log = RateLimiter(1 / _EVICTION_LOG_SEC, 1)
 
 
-class InvalidRequestLogFilter(logging.Filter):
-    """Limits the rate of Uvicorn's log line about bytes that are not HTTP."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._limiter = refusal_log_limiter()
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether to write the record."""
-        return record.msg != _INVALID_REQUEST or not self._limiter.wait_for(_INVALID_REQUEST)
-
-
-class _HeadTooLargeError(Exception):
-    """Stops the parser."""
-
-
-class _TooManyPipelinedError(Exception):
-    """Stops the parser."""
+class _StopParsingError(Exception):
+    """Stops the parser; `LimitedConnection._fault` says why."""
 
 
 class LimitedConnection(HttpToolsProtocol):
@@ -102,6 +107,12 @@ class LimitedConnection(HttpToolsProtocol):
         self._reading = _NOTHING
         self._since = self.loop.time()
         self._is_refused = False
+        # Why the parser was stopped.
+        self._fault: PyocoError | None = None
+        # A refusal that waits for the responses to earlier requests.
+        self._waiting_refusal: PyocoError | None = None
+        # The head of a request that asks for an upgrade, without the `Upgrade` header.
+        self._plain_head = b""
         self._has_requested = False
         self._packet_bytes = 0
         # `_read_bytes` counts the bytes of the head or body after the packet in which it began.
@@ -140,7 +151,8 @@ class LimitedConnection(HttpToolsProtocol):
             if self._read_bytes > _LINGER_BYTES:
                 self.transport.abort()
             return
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        self._parse(data)
         if self._reading != _NOTHING:
             self._check_size()
 
@@ -150,18 +162,26 @@ class LimitedConnection(HttpToolsProtocol):
         self._read(_HEAD)
 
     def on_headers_complete(self) -> None:
-        """Start the request, unless its head is too large or too many requests are pipelined."""
+        """Start the request, unless it is refused."""
         limits = self.config.limits
         if len(self.headers) > limits.max_headers or (
             self._first_packet_bytes + self._read_bytes > limits.max_header_bytes
             and self._head_bytes() > limits.max_header_bytes
         ):
-            # The parser stops, and Uvicorn calls `send_400_response`.
-            raise _HeadTooLargeError
+            self._stop(self._too_large())
         if len(self.pipeline) >= _MAX_PIPELINED:
-            raise _TooManyPipelinedError
-        self._read(_BODY)
+            self._stop(None)
+        version = self.parser.get_http_version()
+        if version not in _VERSIONS:
+            self._stop(HttpVersionError(version))
+        if not self.url.startswith(b"/"):
+            self._check_authority()
+        if self.parser.should_upgrade():
+            # The parser takes the body for data of the other protocol. `_parse` starts again.
+            self._plain_head = self._head_without_upgrade(version)
+            return
         super().on_headers_complete()
+        self._read(_BODY)
         self._has_requested = True
         # Collect trailers in a list of their own: they must not become headers of the request.
         self.headers = []
@@ -173,27 +193,24 @@ class LimitedConnection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Wait for the next request."""
+        if self._plain_head:
+            return
         self._read(_NOTHING)
         super().on_message_complete()
 
-    def send_400_response(self, msg: str) -> None:
-        """Answer a request that the parser rejected, and close."""
-        if self._reading == _HEAD and self._is_too_large():
-            self._refuse(self._too_large())
-        elif len(self.pipeline) >= _MAX_PIPELINED:
-            # The client would take an answer for that of the first pipelined request.
-            self._is_refused = True
-            self.transport.abort()
-        else:
-            super().send_400_response(msg)
-
-    def _unsupported_upgrade_warning(self) -> None:
-        # An upgrade request is answered as a plain request and not logged.
-        pass
+    def on_response_complete(self) -> None:
+        """Start the next request, or send the refusal that has waited for its turn."""
+        super().on_response_complete()
+        if (
+            self._waiting_refusal is not None
+            and not self._is_responding
+            and not self.transport.is_closing()
+        ):
+            self._send_refusal(self._waiting_refusal)
 
     def close_if_overdue(self, now: float) -> None:
         """Close the connection if a deadline has passed; the server calls this periodically."""
-        if self._is_refused or self.transport.is_closing():
+        if self.transport.is_closing() or (self._is_refused and self._waiting_refusal is None):
             return
         if self.flow.read_paused or self._is_responding:
             self._close_if_not_reading(now)
@@ -211,6 +228,63 @@ class LimitedConnection(HttpToolsProtocol):
             self.timeout_keep_alive if self._has_requested else limits.header_timeout_sec
         ):
             self.timeout_keep_alive_handler()
+
+    def _parse(self, data: bytes) -> None:
+        """Parse the data; answer a request that asks for an upgrade as a plain request.
+
+        The parser stops after the head of such a request. A new parser gets the head without its
+        `Upgrade` header, and the rest of the data: so it reads the body as a body.
+        """
+        while True:
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                data = self._plain_head + data[upgrade.args[0] :]
+                self._plain_head = b""
+                self.parser = httptools.HttpRequestParser(self)
+                self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+            except httptools.HttpParserError as error:
+                self._refuse_unparsed(error)
+                return
+            else:
+                return
+
+    def _stop(self, fault: PyocoError | None) -> NoReturn:
+        self._fault = fault
+        raise _StopParsingError
+
+    def _head_without_upgrade(self, version: str) -> bytes:
+        method = self.parser.get_method()
+        if method == b"CONNECT":
+            # The parser asks for an upgrade whatever the headers are.
+            self._stop(InvalidHttpError("CONNECT is a request to a proxy"))
+        first = b"%b %b HTTP/%b\r\n" % (method, self.url, version.encode())
+        lines = [b"%b: %b\r\n" % header for header in self.headers if header[0] != b"upgrade"]
+        return b"".join([first, *lines, b"\r\n"])
+
+    def _check_authority(self) -> None:
+        """Refuse a target such as `http://other.example/` that contradicts the Host header."""
+        authority = self.url.partition(b"://")[2].partition(b"/")[0].partition(b"?")[0]
+        hosts = [value for name, value in self.headers if name == b"host"]
+        if authority and hosts and hosts[0].lower() != authority.lower():
+            self._stop(HostUnclearError("differs from the host in the request line"))
+
+    def _refuse_unparsed(self, error: httptools.HttpParserError) -> None:
+        """Refuse a request that the parser or a limit has stopped."""
+        if self._fault is not None:
+            self._refuse(self._fault)
+        elif len(self.pipeline) >= _MAX_PIPELINED:
+            # The responses are not read, so no refusal can be sent.
+            self._is_refused = True
+            self.transport.abort()
+        elif self._reading == _HEAD and self._is_too_large():
+            self._refuse(self._too_large())
+        elif str(error) in _VERSION_FAULTS:
+            self._refuse(HttpVersionError(None))
+        elif isinstance(error, httptools.HttpParserCallbackError):
+            self._refuse(InvalidHttpError("the target of the request is not a path"))
+        else:
+            self._refuse(InvalidHttpError(str(error)))
 
     def _evict_idle_connections(self) -> None:
         others = (each for each in self.connections if isinstance(each, LimitedConnection))
@@ -267,13 +341,27 @@ class LimitedConnection(HttpToolsProtocol):
         return HeadersTooLargeError(limits.max_headers, limits.max_header_bytes)
 
     def _refuse(self, error: PyocoError) -> None:
-        """Answer a request that the application has not seen, and close."""
+        """Answer a request in place of the application, and close."""
         self._is_refused = True
-        if self._is_responding:
-            # The response to the previous request is being sent and must not be mixed with this.
-            self.transport.abort()
-            return
         self._read_bytes = 0
+        if self._reading == _BODY:
+            # The application has received this request.
+            if self.cycle.response_complete:
+                self.transport.close()
+            elif self.pipeline or self.cycle.response_started:
+                # The client would take the refusal for a part of another response.
+                self.transport.abort()
+            else:
+                self.cycle.disconnected = True
+                self.cycle.message_event.set()
+                self._send_refusal(error)
+        elif self._is_responding:
+            self._waiting_refusal = error
+        else:
+            self._send_refusal(error)
+
+    def _send_refusal(self, error: PyocoError) -> None:
+        self._waiting_refusal = None
         if not self.config.refusal_log.wait_for(self.peer):
             _log.info("request refused", extra={**error_fields(error), "peer": self.peer})
         body = Problem.of(error).model_dump_json().encode()

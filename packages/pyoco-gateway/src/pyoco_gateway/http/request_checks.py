@@ -36,8 +36,8 @@ _CHECKED_HEADERS: Final = frozenset(
 class RequestChecks:
     """Middleware that refuses requests by their headers, before the body is read.
 
-    `hosts` are the accepted host names. With authentication `hosts` is None, and hosts and
-    origins are not checked: a page of another site does not have the API key.
+    `hosts` are the accepted host names. With authentication `hosts` is None, and neither host
+    names nor origins are checked: a page of another site does not have the API key.
     """
 
     def __init__(self, app: ASGIApp, hosts: AllowedHosts | None) -> None:
@@ -55,7 +55,9 @@ class RequestChecks:
             if self._refusal_rate.wait_for(address):
                 await anyio.sleep(UNAUTHENTICATED_DELAY_SEC)
             is_logged = not self._refusal_log.wait_for(address)
-            await answer_problem(refusal, scope, receive, send, is_logged=is_logged)
+            # Proxies and servers may disagree about a request with an unclear host.
+            headers = {"Connection": "close"} if isinstance(refusal, HostUnclearError) else None
+            await answer_problem(refusal, scope, receive, send, headers, is_logged=is_logged)
             return
         await self._app(scope, receive, send)
 
@@ -75,20 +77,20 @@ class RequestChecks:
                 rule = match_of(scope).body
                 if not rule.accepts(value):
                     return UnsupportedContentTypeError(_shown(value), [rule.content_type.decode()])
+        if hosts > 1:
+            return HostUnclearError("is repeated")
         if self._hosts is None:
             return None
         server = scope.get("server")
         local = server[0] if server else None
-        host = headers.get(b"host", b"")
-        if (hosts != 1 or (host, local) not in self._known_hosts) and (
-            refusal := self._host_refusal(host, hosts, local)
-        ):
+        host = headers.get(b"host")
+        if (host, local) not in self._known_hosts and (refusal := self._host_refusal(host, local)):
             return refusal
         return _origin_refusal(headers, self._hosts.names) if is_unsafe else None
 
-    def _host_refusal(self, header: bytes, count: int, local: str | None) -> PyocoError | None:
-        if count != 1:
-            return HostUnclearError("is missing" if count == 0 else "is repeated")
+    def _host_refusal(self, header: bytes | None, local: str | None) -> PyocoError | None:
+        if header is None:
+            return HostUnclearError("is missing")
         host = host_in(header.decode("latin-1"))
         if host is None:
             return HostUnclearError("names no host")

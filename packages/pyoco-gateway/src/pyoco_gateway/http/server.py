@@ -6,7 +6,7 @@ import ipaddress
 import logging
 import socket
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
 import anyio
@@ -15,7 +15,6 @@ from starlette.types import ASGIApp
 
 from pyoco_gateway.http.connection import (
     ConnectionLimits,
-    InvalidRequestLogFilter,
     LimitedConfig,
     LimitedConnection,
 )
@@ -197,12 +196,8 @@ async def serving(
     config.limits = limits
     server = _Server(config)
     # The gateway logs its own start and stop, with fields.
-    uvicorn_log = logging.getLogger("uvicorn.error")
-    uvicorn_log.setLevel(logging.WARNING)
-    log_filter = InvalidRequestLogFilter()
-    uvicorn_log.addFilter(log_filter)
-    with plain_errors(), ExitStack() as cleanup:
-        cleanup.callback(uvicorn_log.removeFilter, log_filter)
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    with plain_errors():
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_serve_until_stopped, server, sockets)
             await server.ready.wait()

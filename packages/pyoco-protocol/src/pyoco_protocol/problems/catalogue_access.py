@@ -131,4 +131,22 @@ ACCESS_ENTRIES: Final = (
             "NATSが証明書を要求する場合は PYOCO_NATS_TLS_CERT も確認してください。",
         ),
     ),
+    entry(
+        "0144",
+        texts("The HTTP version is not supported", "対応していないHTTPバージョンです"),
+        texts(
+            "Send the request in HTTP/1.1; a reverse proxy can translate from HTTP/2.",
+            "HTTP/1.1で送信してください。HTTP/2はリバースプロキシで変換できます。",
+        ),
+    ),
+    entry(
+        "0145",
+        texts("The request is not valid HTTP", "HTTPリクエストとして解釈できません"),
+        texts(
+            "Check that the client speaks plain HTTP to this port, without TLS, and that no proxy "
+            "changes the request.",
+            "クライアントがこのポートにTLSなしのHTTPで接続しているか、"
+            "途中のプロキシがリクエストを書き換えていないかを確認してください。",
+        ),
+    ),
 )

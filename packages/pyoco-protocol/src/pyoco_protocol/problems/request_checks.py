@@ -69,6 +69,27 @@ class HeadersTooLargeError(PyocoError):
         )
 
 
+class HttpVersionError(PyocoError):
+    """The request is not in HTTP/1.0 or HTTP/1.1; `version` is None if it cannot be read."""
+
+    entry = CATALOGUE["ERR-PYOCO-0144"]
+    status = HTTPStatus.HTTP_VERSION_NOT_SUPPORTED
+
+    def __init__(self, version: str | None) -> None:
+        sent = "another version" if version is None else f"HTTP/{version}"
+        super().__init__(f"the request is in {sent}; send HTTP/1.1")
+
+
+class InvalidHttpError(PyocoError):
+    """The bytes on the connection are not a valid HTTP request."""
+
+    entry = CATALOGUE["ERR-PYOCO-0145"]
+    status = HTTPStatus.BAD_REQUEST
+
+    def __init__(self, fault: str) -> None:
+        super().__init__(f"not a valid HTTP request: {fault}")
+
+
 class ContentEncodingError(PyocoError):
     """The body is compressed, which would bypass the size limits."""
 
