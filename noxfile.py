@@ -26,7 +26,7 @@ nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.download_python = "never"
 nox.options.error_on_missing_interpreters = False
 nox.options.error_on_external_run = True
-nox.options.sessions = ["lint", "types", "tests", "lowest", "e2e"]
+nox.options.sessions = ["lint", "types", "tests", "lowest", "e2e", "browser"]
 
 ROOT = Path(__file__).parent
 DIST = ROOT / "dist"
@@ -48,6 +48,9 @@ IMPORT_NAMES = {
 # A published client that must work with the gateway of this tree.
 EARLIER_RELEASE = "pyoco-server==0.5.1"
 EARLIER_PYTHONS = ("python3.12", "python3.13")
+
+# The commands of Chromium and Chrome, in the order in which they are tried.
+CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 # The tests that `lowest` runs, as paths below the `tests` folder of a package: those of the code
 # that calls third-party libraries. Features that only use this code are left out, because they
@@ -160,6 +163,22 @@ def e2e(session: nox.Session) -> None:
     earlier = earlier_client(session)
     options = [] if earlier is None else [f"--earlier-client={earlier}"]
     run_pytest(session, "tests-e2e", *IN_PARALLEL, *options, *session.posargs)
+
+
+@nox.session(python=MAIN_PYTHON, requires=["build"])
+def browser(session: nox.Session) -> None:
+    """Test the gateway with a real browser: the Chromium of this machine, without a window."""
+    chromium = next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
+    if chromium is None:
+        reason = (
+            "not run: the browser tests, because Chromium is not installed "
+            "(Debian: apt-get install chromium fonts-noto-cjk)"
+        )
+        if os.environ.get("CI", "").lower() in ("1", "true"):
+            session.error(reason)
+        session.skip(reason)
+    install_wheels(session, "browser")
+    run_pytest(session, "tests-browser", *IN_PARALLEL, f"--chromium={chromium}", *session.posargs)
 
 
 @nox.session(python=MAIN_PYTHON, requires=["build"], reuse_venv=True)

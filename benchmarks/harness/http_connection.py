@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -38,7 +39,19 @@ class HttpConnection:
         answer: dict[str, Any] = json.loads(await self._body(request))
         return answer
 
+    async def answer(self, method: str, path: str, headers: Mapping[str, str]) -> tuple[int, bytes]:
+        """Send a request without a body; return the status and the body of the answer."""
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        head = f"{method} {path} HTTP/1.1\r\nHost: {self._host}\r\n{lines}\r\n"
+        return await self._exchange(head.encode())
+
     async def _body(self, request: bytes) -> bytes:
+        status, body = await self._exchange(request)
+        if status != HTTPStatus.OK:
+            raise RuntimeError(f"{status}: {body.decode(errors='replace')}")
+        return body
+
+    async def _exchange(self, request: bytes) -> tuple[int, bytes]:
         self._writer.write(request)
         head = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         status_line, *lines = head.split("\r\n")
@@ -47,9 +60,7 @@ class HttpConnection:
             for name, _, value in (line.partition(":") for line in lines)
         }
         body = await self._reader.readexactly(int(headers["content-length"]))
-        if status_line.split(" ", 2)[1] != "200":
-            raise RuntimeError(f"{status_line}: {body.decode(errors='replace')}")
-        return body
+        return int(status_line.split(" ", 2)[1]), body
 
 
 @asynccontextmanager

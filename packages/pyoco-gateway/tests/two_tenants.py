@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import httpx
 from nats.aio.msg import Msg
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _OF_EACH_REQUEST = {"date", "x-request-id"}
 # The reaper does not act on runs without a worker during a test.
 _SLOW_REAPER = {"PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "60"}
+_MARKER = "test.marker"
 # Subjects that requests cause; background tasks of the gateway use others.
 _OF_REQUESTS = ("$JS.API.STREAM.MSG.", "$JS.API.DIRECT.", "$KV.", "pyoco.")
 
@@ -114,11 +116,20 @@ async def asked_of_broker(store: "Store") -> AsyncGenerator[Callable[[], Awaitab
     """Yield a function that returns the broker messages since its last call."""
     seen: list[str] = []
 
+    all_seen = anyio.Event()
+
     async def note(message: Msg) -> None:
-        seen.append(f"{message.subject} {message.data.decode()}")
+        if message.subject == _MARKER:
+            all_seen.set()
+        else:
+            seen.append(f"{message.subject} {message.data.decode()}")
 
     async def taken() -> list[str]:
-        await store.client.flush()
+        # The broker delivers the marker after everything that it has received before.
+        nonlocal all_seen
+        all_seen = anyio.Event()
+        await store.client.publish(_MARKER)
+        await all_seen.wait()
         found = [each for each in seen if each.startswith(_OF_REQUESTS)]
         seen.clear()
         return found

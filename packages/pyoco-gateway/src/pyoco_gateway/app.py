@@ -93,7 +93,7 @@ def _middleware(
             request_sec=settings.http.http_request_timeout_sec,
             body_sec=settings.http.http_body_timeout_sec,
         ),
-        Middleware(RequestChecks, hosts),
+        Middleware(RequestChecks, hosts, settings.http.origins),
         Middleware(
             AccessMiddleware,
             auth=settings.auth,

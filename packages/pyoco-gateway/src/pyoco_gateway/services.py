@@ -50,6 +50,7 @@ from pyoco_gateway.runs.reaper.tracked_runs import TrackedRuns
 from pyoco_gateway.runs.run_tenants import RunTenants
 from pyoco_gateway.runs.services import RunServices
 from pyoco_gateway.runs.submit import SubmitRun
+from pyoco_gateway.runs.visibility import LookupIds
 from pyoco_gateway.runs.watch.hub import RunHub
 from pyoco_gateway.runs.watch.many_runs import WatchRuns
 from pyoco_gateway.runs.watch.one_run import WatchRun
@@ -147,7 +148,9 @@ def _assembled(
     language = settings.dashboard.dashboard_lang
     index = RunIndex(lambda: broker.connections)
     store = RunStore(broker, names, retention_sec=retention_sec, on_written=index.on_own_write)
-    read_run = ReadRun(store)
+    tenants = RunTenants(are_wanted=settings.auth_is_on)
+    ids = LookupIds(tenants.of)
+    read_run = ReadRun(store, ids)
     signer = JobSigner(settings.signing.keys)
     queue = JobQueue(broker, names, signer)
     submit_run = SubmitRun(
@@ -183,7 +186,6 @@ def _assembled(
 
     limits = StreamLimits(settings.watching)
     allow_open_files(settings.watching.sse_max_streams)
-    tenants = RunTenants(are_wanted=settings.auth_is_on)
     fleet, worker_records, fleet_parts = _fleet(settings, broker, names, tenants)
     hub = RunHub(store, tenants)
     output = OutputStore(broker, names)
@@ -219,11 +221,11 @@ def _assembled(
             submit=submit_run,
             read=read_run,
             lists=list_runs,
-            cancel=CancelRun(broker, store),
-            delete=DeleteRun(store, on_deleted=[lambda run: output.purge(run.run_id)]),
+            cancel=CancelRun(broker, store, ids),
+            delete=DeleteRun(store, on_deleted=[lambda run: output.purge(run.run_id)], ids=ids),
             workers=fleet.workers,
         ),
-        run_watch=WatchServices(WatchRun(hub), WatchRuns(broker, hub)),
+        run_watch=WatchServices(WatchRun(hub, ids), WatchRuns(broker, hub)),
         run_output=OutputServices(ReadOutput(read_run, output), read_run, output_tails),
         workflows=WorkflowServices(
             check=check_workflow,

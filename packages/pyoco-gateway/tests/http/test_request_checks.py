@@ -245,6 +245,59 @@ async def test_a_page_of_another_site_cannot_change_anything(
     assert await store.runs() == before
 
 
+async def test_an_accepted_host_name_is_not_a_trusted_origin(
+    start_gateway: Any, nats_server: NatsServer, store: Any
+) -> None:
+    """`--host 127.0.0.1` adds the address to the accepted host names."""
+    settings = {"PYOCO_ALLOWED_HOSTS": "127.0.0.1,pyoco.example"}
+    async with start_gateway(nats_server.url, **settings) as gateway:
+        for sent in (
+            {"Origin": "http://127.0.0.1:3000"},
+            {"Origin": "http://127.0.0.1:3000", "Sec-Fetch-Site": "same-site"},
+            {"Origin": "https://pyoco.example", "Sec-Fetch-Site": "cross-site"},
+        ):
+            answer = await gateway.post("/runs", json=SUBMISSION, headers=sent)
+            assert answer.status_code == 403, sent
+            assert answer.json()["err_id"] == "ERR-PYOCO-0136"
+
+    assert await store.runs() == {}
+
+
+async def test_a_trusted_origin_may_change_things_and_its_other_ports_may_not(
+    start_gateway: Any, nats_server: NatsServer
+) -> None:
+    trusted = "https://dashboard.example, http://127.0.0.1:3000"
+    async with start_gateway(nats_server.url, PYOCO_TRUSTED_ORIGINS=trusted) as gateway:
+        statuses = {
+            origin: (
+                await gateway.post(
+                    "/runs",
+                    json=SUBMISSION,
+                    headers={"Origin": origin, "Sec-Fetch-Site": "cross-site"},
+                )
+            ).status_code
+            for origin in (
+                "https://dashboard.example",
+                "http://127.0.0.1:3000",
+                "http://dashboard.example",
+                "https://dashboard.example:8443",
+                "http://127.0.0.1:3001",
+            )
+        }
+
+    assert list(statuses.values()) == [200, 200, 403, 403, 403], statuses
+
+
+async def test_a_trusted_origin_is_not_an_accepted_host_name(
+    start_gateway: Any, nats_server: NatsServer
+) -> None:
+    trusted = "http://dashboard.example"
+    async with start_gateway(nats_server.url, PYOCO_TRUSTED_ORIGINS=trusted) as gateway:
+        answer = await gateway.get("/runs", headers={"Host": "dashboard.example"})
+
+    assert answer.status_code == 421
+
+
 async def test_an_own_page_may_change_things(gateway: httpx.AsyncClient) -> None:
     own = str(gateway.base_url).rstrip("/")
     for headers in ({"Origin": own}, {"Origin": own, "Sec-Fetch-Site": "same-origin"}):

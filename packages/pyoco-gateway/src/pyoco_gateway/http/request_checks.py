@@ -26,6 +26,7 @@ from pyoco_protocol.problems import (
     PyocoError,
     UnsupportedContentTypeError,
 )
+from pyoco_protocol.settings.origins import Origin
 
 _MAX_KNOWN_HOSTS: Final = 256
 _CHECKED_HEADERS: Final = frozenset(
@@ -36,13 +37,17 @@ _CHECKED_HEADERS: Final = frozenset(
 class RequestChecks:
     """Middleware that refuses requests by their headers, before the body is read.
 
-    `hosts` are the accepted host names. With authentication `hosts` is None, and neither host
-    names nor origins are checked: a page of another site does not have the API key.
+    `hosts` are the accepted host names, and `trusted` the origins of other pages that may change
+    data. With authentication `hosts` is None, and hosts and origins are not checked: a page of
+    another origin does not have the API key.
     """
 
-    def __init__(self, app: ASGIApp, hosts: AllowedHosts | None) -> None:
+    def __init__(
+        self, app: ASGIApp, hosts: AllowedHosts | None, trusted: frozenset[Origin] = frozenset()
+    ) -> None:
         self._app = app
         self._hosts = hosts
+        self._trusted = trusted
         # Host headers that were accepted, each with the local address of the connection.
         self._known_hosts: set[tuple[bytes, str | None]] = set()
         self._refusal_rate = RateLimiter(UNAUTHENTICATED_PER_SEC, UNAUTHENTICATED_BURST)
@@ -86,7 +91,7 @@ class RequestChecks:
         host = headers.get(b"host")
         if (host, local) not in self._known_hosts and (refusal := self._host_refusal(host, local)):
             return refusal
-        return _origin_refusal(headers, self._hosts.names) if is_unsafe else None
+        return _origin_refusal(headers, self._trusted) if is_unsafe else None
 
     def _host_refusal(self, header: bytes | None, local: str | None) -> PyocoError | None:
         if header is None:
@@ -103,14 +108,14 @@ class RequestChecks:
         return None
 
 
-def _origin_refusal(headers: dict[bytes, bytes], allowed: frozenset[str]) -> PyocoError | None:
+def _origin_refusal(headers: dict[bytes, bytes], trusted: frozenset[Origin]) -> PyocoError | None:
     if b"origin" not in headers and b"sec-fetch-site" not in headers:
         return None
     found = foreign_origin(
         origin=_text(headers, b"origin"),
         fetch_site=_text(headers, b"sec-fetch-site"),
         host=_text(headers, b"host"),
-        allowed=allowed,
+        trusted=trusted,
     )
     return None if found is None else ForeignOriginError(shortened(found))
 

@@ -3,10 +3,10 @@
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyoco_gateway.access.caller import Caller
-from pyoco_gateway.runs.visibility import hiding_unreadable, require_own
+from pyoco_gateway.runs.visibility import LookupIds, hiding_unreadable, require_own
 from pyoco_protocol.failpoints import Failpoint, reached
 from pyoco_protocol.ids import is_run_id
 from pyoco_protocol.jetstream.cancel_hints import announce_cancel
@@ -27,6 +27,7 @@ class CancelRun:
 
     broker: Broker
     store: RunStore
+    ids: LookupIds = field(default_factory=LookupIds)
     clock: Callable[[], float] = time.time
 
     async def __call__(
@@ -53,7 +54,8 @@ class CancelRun:
             )
 
         with hiding_unreadable(caller, run_id):
-            changed = await self.store.change(run_id, request) if is_run_id(run_id) else None
+            lookup_id = self.ids.of(run_id, caller)
+            changed = await self.store.change(lookup_id, request) if is_run_id(run_id) else None
         stored = require_own(changed, run_id, caller)
         reached(Failpoint.CANCEL_RECORDED)
         if not stored.snapshot.status.is_terminal:

@@ -2,10 +2,10 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyoco_gateway.access.caller import Caller
-from pyoco_gateway.runs.visibility import read_own
+from pyoco_gateway.runs.visibility import LookupIds, read_own
 from pyoco_protocol.jetstream.requests import RefusedError
 from pyoco_protocol.jetstream.run_store import ConflictError, ForbiddenWriteError, RunStore
 from pyoco_protocol.problems import BrokerUnavailableError, RunNotOverError
@@ -26,11 +26,12 @@ class DeleteRun:
 
     store: RunStore
     on_deleted: Sequence[OnDeleted] = ()
+    ids: LookupIds = field(default_factory=LookupIds)
 
     async def __call__(self, run_id: str, caller: Caller) -> None:
         """Delete the run; raise RunNotFoundError, or RunNotOverError if it has not ended."""
         while True:
-            stored = await read_own(self.store, run_id, caller)
+            stored = await read_own(self.store, self.ids, run_id, caller)
             try:
                 await self.store.delete(stored)
             except ForbiddenWriteError:

@@ -1,4 +1,4 @@
-"""Remembers each run's tenant after the run is deleted."""
+"""Remembers the tenant of each run, until after the run is deleted."""
 
 from sys import intern
 

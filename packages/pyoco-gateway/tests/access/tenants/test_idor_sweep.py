@@ -1,5 +1,6 @@
 """Another tenant's resource answers 404, byte for byte like an unknown id."""
 
+import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -12,6 +13,7 @@ from pyoco_gateway.settings import gateway_settings
 from pyoco_protocol.ids import new_run_id
 from pyoco_protocol.runs.output import OutputChunk, OutputEntry
 from pyoco_testkit.builders import NOW
+from pyoco_testkit.eventually import eventually
 from served_routes import served_routes
 from two_tenants import Pair, Tenant, asked_of_broker, shown
 
@@ -21,6 +23,7 @@ STATUSES: Final = ("PENDING", "RUNNING", "CANCELLING", "COMPLETED", "FAILED", "C
 # The same content for both tenants, so that responses can be compared.
 REQUEST_ID: Final = {"X-Request-ID": "the-same-for-all"}
 NO_SUCH_LETTER: Final = "9"
+RUN_ID: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True)
@@ -121,18 +124,39 @@ async def test_another_tenants_resource_answers_like_an_unknown_id(
             for theirs, nothing in asked:
                 await asked_of()
                 answer = await ask(pair.globex, route, theirs, way)
-                requests = [each.replace(theirs, "<id>") for each in await asked_of()]
+                requests = [_without_id(each, theirs) for each in await asked_of()]
                 unknown = await ask(pair.globex, route, nothing, way)
                 assert unknown.status_code == 404
                 assert _comparable(answer, theirs) == _comparable(unknown, nothing), (theirs, way)
                 # Both take the same broker requests, so that response times do not differ either.
-                assert requests == [each.replace(nothing, "<id>") for each in await asked_of()]
+                assert requests == [_without_id(each, nothing) for each in await asked_of()]
                 assert len(requests) == 1
     assert await everything(pair) == before
 
     # The owner gets another response: the ids above do exist.
     owned = await ask(pair.acme, route, asked[0][0], WAYS[route][0])
     assert owned.status_code in (200, 204, 409), owned.text
+
+
+@pytest.mark.parametrize("route", [r for r in WAYS if "{run_id}" in r[1]], ids=" ".join)
+async def test_the_record_of_another_tenants_run_is_not_read(pair: Pair, route: Route) -> None:
+    """The larger the record, the longer a read takes: the response time would show the run."""
+    theirs = await pair.acme.put_run(status="COMPLETED", params={"text": "x" * 100_000})
+    # The gateway looks up the tenant in what its watch of the runs has delivered.
+    await eventually(pair.acme.run_ids, {theirs})
+
+    async with asked_of_broker(pair.store) as asked_of:
+        for way in WAYS[route]:
+            await asked_of()
+            answer = await ask(pair.globex, route, theirs, way)
+            (request,) = await asked_of()
+            assert answer.status_code == 404
+            assert theirs in answer.text
+            assert theirs not in request, way
+
+
+def _without_id(request: str, id_: str) -> str:
+    return RUN_ID.sub("<id>", request).replace(id_, "<id>")
 
 
 def _comparable(answer: httpx.Response, id_: str) -> Any:

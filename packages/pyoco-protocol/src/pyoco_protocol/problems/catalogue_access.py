@@ -47,14 +47,16 @@ ACCESS_ENTRIES: Final = (
     entry(
         "0136",
         texts(
-            "Pages of other sites cannot change data",
-            "他サイトのページからデータを変更することはできません",
+            "Pages of other origins cannot change data",
+            "別オリジンのページからデータを変更することはできません",
         ),
         texts(
-            "Call the API from a program, or from a page that this gateway serves. Host names in "
-            "PYOCO_ALLOWED_HOSTS count as this gateway.",
+            "Call the API from a program, or from a page that this gateway serves. An operator can "
+            "trust another page by its origin in PYOCO_TRUSTED_ORIGINS, such as "
+            "https://dashboard.example.",
             "プログラム、またはこのgatewayが配信するページから呼び出してください。"
-            "PYOCO_ALLOWED_HOSTSのホスト名は同じサイトとして扱われます。",
+            "他のページを許可するには、そのオリジン（例: https://dashboard.example）を"
+            "PYOCO_TRUSTED_ORIGINSに設定します。",
         ),
         retryable=False,
     ),

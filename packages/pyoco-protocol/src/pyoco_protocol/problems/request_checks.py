@@ -27,7 +27,7 @@ class HostUnclearError(PyocoError):
 
 
 class ForeignOriginError(PyocoError):
-    """A browser sent the request for a page of another site."""
+    """A browser sent the request for a page of another origin."""
 
     entry = CATALOGUE["ERR-PYOCO-0136"]
     status = HTTPStatus.FORBIDDEN

@@ -1,4 +1,4 @@
-"""Access to the API description, allowed hosts, trusted proxies and limits of requests."""
+"""Access to the API description, allowed hosts, trusted origins and proxies, request limits."""
 
 import ipaddress
 import re
@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, Field
 
 from pyoco_protocol.settings.base import PyocoSettings, setting
+from pyoco_protocol.settings.origins import Origin, origin_in
 from pyoco_protocol.settings.values import LOWER, Interval, split_commas
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -24,6 +25,16 @@ def _host_names(text: str) -> str:
     return text
 
 
+def _origins(text: str) -> str:
+    for part in split_commas(text):
+        if origin_in(part) is None:
+            raise ValueError(
+                "must be origins of the form scheme://host or scheme://host:port with http or "
+                "https, without a path or a slash at the end, separated by commas"
+            )
+    return text
+
+
 def _networks(text: str) -> str:
     for part in split_commas(text):
         try:
@@ -36,13 +47,14 @@ def _networks(text: str) -> str:
 
 
 HostNames = Annotated[str, AfterValidator(_host_names)]
+Origins = Annotated[str, AfterValidator(_origins)]
 Networks = Annotated[str, AfterValidator(_networks)]
 HeaderCount = Annotated[int, Field(ge=10, le=10_000)]
 HeaderBytes = Annotated[int, Field(ge=1024, le=1_048_576)]
 
 
 class HttpServerSettings(PyocoSettings):
-    """Allowed hosts, trusted proxies, timeouts and size limits of requests."""
+    """Allowed hosts, trusted origins and proxies, timeouts and size limits of requests."""
 
     http_docs: Annotated[Literal["auto", "open", "off"], LOWER] = setting(
         "auto",
@@ -54,6 +66,12 @@ class HttpServerSettings(PyocoSettings):
         "",
         "Additional host names accepted when authentication is off, separated by commas.",
         "pyoco.example,pyoco.internal",
+    )
+    trusted_origins: Origins = setting(
+        "",
+        "Origins of web pages on other hosts or ports that may change data when authentication is "
+        "off, separated by commas.",
+        "https://dashboard.example,http://127.0.0.1:3000",
     )
     trusted_proxies: Networks = setting(
         "",
@@ -80,6 +98,11 @@ class HttpServerSettings(PyocoSettings):
     def host_names(self) -> tuple[str, ...]:
         """The names in `allowed_hosts`."""
         return split_commas(self.allowed_hosts)
+
+    @property
+    def origins(self) -> frozenset[Origin]:
+        """The origins in `trusted_origins`."""
+        return frozenset(filter(None, map(origin_in, split_commas(self.trusted_origins))))
 
     @property
     def proxy_networks(self) -> tuple[Network, ...]:

@@ -1,11 +1,11 @@
 """Starts a watch on one run."""
 
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyoco_gateway.access.caller import Caller
 from pyoco_gateway.http.shortening import shortened
-from pyoco_gateway.runs.visibility import hiding_unreadable
+from pyoco_gateway.runs.visibility import LookupIds, hiding_unreadable
 from pyoco_gateway.runs.watch.events import RunEvents
 from pyoco_gateway.runs.watch.hub import RunHub
 from pyoco_gateway.runs.watch.states import RunState, StateKey
@@ -36,6 +36,7 @@ class WatchRun:
     """Subscribes a client to one run of the caller."""
 
     hub: RunHub
+    ids: LookupIds = field(default_factory=LookupIds)
 
     async def __call__(
         self,
@@ -54,7 +55,8 @@ class WatchRun:
         if not is_run_id(run_id):
             raise RunNotFoundError(shortened(run_id))
         wakeup = Wakeup()
-        watched = subscriptions.enter_context(self.hub.watching(run_id, wakeup))
+        lookup_id = self.ids.of(run_id, caller)
+        watched = subscriptions.enter_context(self.hub.watching(lookup_id, wakeup))
         with hiding_unreadable(caller, run_id):
             await self.hub.read(watched)
         state = watched.state
