@@ -186,7 +186,7 @@ ROWS: Final = [
         ".*PENDING.*",
         says="and continues",
     ),
-    Row("watch <completed> --since 99999999999", "", says="no change was seen"),
+    Row("watch <completed> --since 99999999999 --output name", "<completed>"),
     Row("cancel --run-id <completed>", documents("COMPLETED")),
     Row("cancel --run-id <completed> --wait", documents("COMPLETED")),
     Row("cancel --run-id <completed> --timeout-sec 3", documents("COMPLETED"), says="with --wait"),
