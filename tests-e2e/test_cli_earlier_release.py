@@ -6,7 +6,7 @@ Tests run the command with arguments and check its output and exit code.
 import re
 from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -71,13 +71,34 @@ async def test_a_run_is_submitted_read_and_listed(earlier: Earlier) -> None:
 
 
 async def test_changes_are_listed_page_by_page(earlier: Earlier) -> None:
-    run_id = (await earlier("submit", "--flow-name", "noop")).json()["run_id"]
-    await earlier.stack.client.wait(run_id)
+    client = earlier.stack.client
+    runs = []
+    for _ in range(3):
+        runs.append((await earlier("submit", "--flow-name", "noop")).json()["run_id"])
+        await client.wait(runs[-1])
     filters = ["--flow", "noop", "--limit", "1"]
-    first = (await earlier("list-vnext", "--updated-after", "0", *filters)).json()
-    assert [item["run_id"] for item in first["items"]] == [run_id]
-    cursor = ["--cursor", first["next_cursor"]]
-    assert (await earlier("list-vnext", *cursor, *filters)).json()["items"] == []
+
+    async def page(*position: str) -> dict[str, Any]:
+        done = await earlier("list-vnext", *position, *filters)
+        assert done.code == 0, done.err
+        found: dict[str, Any] = done.json()
+        return found
+
+    # A script that reads until there is no cursor ends, with the newest run first.
+    pages = [await page("--updated-after", "0")]
+    while pages[-1]["next_cursor"] is not None:
+        assert len(pages) < 9
+        pages.append(await page("--cursor", pages[-1]["next_cursor"]))
+    assert [item["run_id"] for each in pages for item in each["items"]] == runs[::-1]
+
+    # Then it follows the first page.
+    resume = pages[0]["resume_cursor"]
+    assert (await page("--cursor", resume))["items"] == []
+    run_id = (await earlier("submit", "--flow-name", "noop")).json()["run_id"]
+    await client.wait(run_id)
+    followed = await page("--cursor", resume)
+    assert [item["run_id"] for item in followed["items"]] == [run_id]
+    assert followed["resume_cursor"] != resume
     table = await earlier("list-vnext", "--updated-after", "0", *filters, "--output", "table")
     assert (table.code, run_id in table.out) == (0, True)
 

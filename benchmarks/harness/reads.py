@@ -162,7 +162,9 @@ async def _timed(connection: HttpConnection, path: str, count: int) -> list[floa
 async def _polls(connection: HttpConnection, count: int) -> list[float]:
     """Return the times of polls that find nothing new."""
     page = await connection.get(f"/runs?limit=200&updated_after={NOW + 10}")
-    polled = await _timed(connection, f"/runs?limit=50&cursor={page['next_cursor']}", count)
+    # Earlier versions have `next_cursor` only.
+    cursor = page.get("resume_cursor") or page["next_cursor"]
+    polled = await _timed(connection, f"/runs?limit=50&cursor={cursor}", count)
     if polled is None:
         raise RuntimeError("the gateway refused a cursor that it has just returned")
     return polled

@@ -7,6 +7,7 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -252,21 +253,68 @@ def test_iter_yields_the_runs_of_all_pages(gateway: RecordedGateway) -> None:
     assert "flow=hel%2A" in second
 
 
-def test_changes_continue_after_their_cursor(gateway: RecordedGateway) -> None:
-    item = {"run_id": "1", "status": "PENDING", "updated_at": 1.0}
-    gateway.answer("GET /runs", 200, {"items": [item], "next_cursor": "c1"})
-    gateway.answer("GET /runs", 200, {"items": [], "next_cursor": "c1"})
-    gateway.answer("GET /runs", 200, {"items": [item], "next_cursor": "c2"})
-    gateway.answer("GET /runs", 200, {"items": [], "next_cursor": "c2"})
+def page_of(*run_ids: str, following: str | None, resume: str) -> dict[str, Any]:
+    items = [{"run_id": each, "status": "PENDING", "updated_at": 1.0} for each in run_ids]
+    return {"items": items, "next_cursor": following, "resume_cursor": resume}
+
+
+def cursors_sent(gateway: RecordedGateway) -> list[str | None]:
+    queries = [parse_qs(urlsplit(sent.target).query) for sent in gateway.requests]
+    return [query.get("cursor", [None])[0] for query in queries]
+
+
+def test_changes_read_the_list_to_its_end_and_then_follow_its_first_page(
+    gateway: RecordedGateway,
+) -> None:
+    gateway.answer("GET /runs", 200, page_of("3", "2", following="n1", resume="r1"))
+    gateway.answer("GET /runs", 200, page_of("1", following=None, resume="r1"))
+    gateway.answer("GET /runs", 200, page_of("2", following="r2", resume="r2"))
+    gateway.answer("GET /runs", 200, page_of("3", following=None, resume="r3"))
+    gateway.answer("GET /runs", 200, page_of("4", following=None, resume="r4"))
     with Client(gateway.url) as client:
-        changes = client.runs.changes(since=5)
-        assert [run.run_id for run in changes] == ["1"]
-        assert changes.cursor == "c1"
-        assert len([*changes]) == 1
-        assert changes.cursor == "c2"
-    targets = [sent.target for sent in gateway.requests]
-    assert "updated_after=5.0" in targets[0]
-    assert ["cursor=c1" in target for target in targets] == [False, True, True, False]
+        changes = client.runs.changes(since=5, tag="gpu")
+        assert [run.run_id for run in changes] == ["3", "2", "1", "2", "3"]
+        assert changes.cursor == "r3"
+        assert [run.run_id for run in changes] == ["4"]
+        assert changes.cursor == "r4"
+    assert "updated_after=5.0" in gateway.requests[0].target
+    assert all("tag=gpu" in sent.target for sent in gateway.requests)
+    assert cursors_sent(gateway) == [None, "n1", "r1", "r2", "r3"]
+
+
+def test_an_iteration_that_stopped_early_is_continued_with_the_same_page(
+    gateway: RecordedGateway,
+) -> None:
+    gateway.answer("GET /runs", 200, page_of("3", following="n1", resume="r1"))
+    gateway.answer("GET /runs", 200, page_of("2", "1", following=None, resume="r1"))
+    gateway.answer("GET /runs", 200, page_of("2", "1", following=None, resume="r1"))
+    gateway.answer("GET /runs", 200, page_of(following=None, resume="r2"))
+    with Client(gateway.url) as client:
+        changes = client.runs.changes()
+        for run in changes:
+            if run.run_id == "2":
+                break
+        # The list was not read to its end, so no other process can continue here.
+        within_the_list = changes.cursor
+        assert within_the_list is None
+        assert [run.run_id for run in changes] == ["2", "1"]
+        assert changes.cursor == "r2"
+    assert cursors_sent(gateway) == [None, "n1", "n1", "r1"]
+
+
+def test_changes_continue_at_the_cursor_of_another_process(gateway: RecordedGateway) -> None:
+    gateway.answer("GET /runs", 200, page_of("7", following=None, resume="r8"))
+    with Client(gateway.url) as client:
+        changes = client.runs.changes(cursor="r7")
+        assert [run.run_id for run in changes] == ["7"]
+        assert changes.cursor == "r8"
+    assert cursors_sent(gateway) == ["r7"]
+
+
+def test_changes_need_a_gateway_that_answers_with_a_resume_cursor(gateway: RecordedGateway) -> None:
+    gateway.answer("GET /runs", 200, {"items": [], "next_cursor": "n1"})
+    with Client(gateway.url) as client, pytest.raises(UnexpectedAnswerError, match="resume_cursor"):
+        next(iter(client.runs.changes()))
 
 
 def test_a_watch_of_many_runs_survives_broken_connections(gateway: RecordedGateway) -> None:

@@ -116,7 +116,13 @@ class Page(Answer, Generic[Item]):
 
 
 class RunPage(Page[RunItem]):
-    """One page of runs, and the cursor of the next page."""
+    """One page of runs; `next_cursor` is None if there is no next page now.
+
+    `resume_cursor` leads to the changes since the first page. Only a gateway of an earlier release
+    leaves it out.
+    """
+
+    resume_cursor: str | None = None
 
 
 class RunCounts(run_lists.RunCounts, Answer):

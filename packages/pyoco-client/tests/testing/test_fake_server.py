@@ -124,7 +124,7 @@ def test_lists_contain_the_submitted_runs(fake: FakeServer) -> None:
         assert [run.run_id for run in client.runs.list()] == [second.id, first.id]
         assert [run.run_id for run in client.runs.iter(flow="a")] == [first.id]
         changes = client.runs.changes()
-        assert [run.run_id for run in changes] == [first.id, second.id]
+        assert [run.run_id for run in changes] == [second.id, first.id]
         assert [*changes] == []
 
 
@@ -141,3 +141,20 @@ async def test_a_client_with_the_transport_of_the_fake_uses_the_fake(fake: FakeS
     async with AsyncClient("http://b", **options) as other:
         await other.health()
     assert [request.path for request in fake.requests] == ["/health", "/health"]
+
+
+def test_the_runs_of_the_fake_are_listed_newest_first_and_then_followed() -> None:
+    fake = FakeServer()
+    fake.on("hello", result={})
+    with fake.client() as client:
+        first, second = client.submit("hello"), client.submit("hello")
+        first.get()
+        changes = client.runs.changes()
+        assert [run.run_id for run in changes] == [first.id, second.id]
+        assert [*changes] == []
+        second.get()
+        assert [(run.run_id, run.status) for run in changes] == [(second.id, "RUNNING")]
+        page = client.runs.page(order="created")
+        assert [run.run_id for run in page.items] == [second.id, first.id]
+        assert page.next_cursor is None
+        assert client.runs.page(cursor=page.resume_cursor).items == ()

@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from pyoco_gateway.runs import list as list_runs
-from pyoco_gateway.runs.index.cursors import ChangesCursor, Cursors
-from pyoco_gateway.runs.index.list_query import ListFilters
+from pyoco_gateway.runs.index.cursors import Cursors, FollowCursor, WalkCursor
+from pyoco_gateway.runs.index.list_query import ListFilters, Order
 from pyoco_protocol.ids import new_run_id
 from pyoco_protocol.jetstream.bucket_watch import BucketWatch
 from pyoco_testkit.builders import NOW, snapshot_json
@@ -50,10 +50,9 @@ async def test_an_empty_bucket_gives_empty_lists_and_counts(
     gateway: httpx.AsyncClient,
 ) -> None:
     assert (await gateway.get("/runs")).json() == []
-    changes = (await gateway.get("/runs?updated_after=0")).json()
-    assert (changes["items"], bool(changes["next_cursor"])) == ([], True)
-    history = (await gateway.get("/runs?order=created")).json()
-    assert history == {"items": [], "next_cursor": None}
+    for query in ("updated_after=0", "order=created"):
+        page = (await gateway.get(f"/runs?{query}")).json()
+        assert (page["items"], page["next_cursor"], bool(page["resume_cursor"])) == ([], None, True)
     counts = (await gateway.get("/runs/counts")).json()
     assert counts == {"total": 0, "by_status": dict.fromkeys(STATUSES, 0)}
 
@@ -144,11 +143,14 @@ async def test_a_cursor_works_at_every_gateway_and_after_a_restart(
     async with start_gateway(nats_server.url) as first:
         runs = await filled(store, 6)
         await eventually(lambda: total(first), 6)
-        history = (await first.get("/runs?order=created&limit=4")).json()["next_cursor"]
-        changes = (await first.get("/runs?updated_after=0&limit=4")).json()["next_cursor"]
+        walks = [
+            (await first.get(f"/runs?{query}&limit=4")).json()
+            for query in ("order=created", "updated_after=0")
+        ]
     async with start_gateway(nats_server.url) as second:
-        assert await listed(second, f"?cursor={history}") == runs[1::-1]
-        assert await listed(second, f"?cursor={changes}") == runs[4:]
+        for page in walks:
+            assert await listed(second, f"?cursor={page['next_cursor']}") == runs[1::-1]
+            assert await listed(second, f"?cursor={page['resume_cursor']}") == []
 
 
 async def test_a_poll_returns_only_changes(gateway: httpx.AsyncClient, store: Any) -> None:
@@ -160,12 +162,11 @@ async def test_a_poll_returns_only_changes(gateway: httpx.AsyncClient, store: An
 
     async def following() -> list[str]:
         nonlocal page
-        page = (await gateway.get(f"/runs?cursor={page['next_cursor']}")).json()
+        page = (await gateway.get(f"/runs?cursor={page['resume_cursor']}")).json()
         return [item["run_id"] for item in page["items"]]
 
-    cursor = page["next_cursor"]
     assert await following() == []
-    assert page["next_cursor"] == cursor
+    assert page["next_cursor"] is None
     # A heartbeat is not a change; a write with a slow clock is one.
     await put(
         store, run_id=second, status="COMPLETED", updated_at=NOW + 1, submitted_at=NOW + 1,
@@ -204,7 +205,8 @@ async def test_a_cursor_is_refused_for_another_list(gateway: httpx.AsyncClient, 
     await filled(store, 3)
     await eventually(lambda: total(gateway), 3)
     history = (await gateway.get("/runs?order=created&limit=1&tag=default")).json()["next_cursor"]
-    changes = (await gateway.get("/runs?updated_after=0&limit=1")).json()["next_cursor"]
+    page = (await gateway.get("/runs?updated_after=0&limit=1")).json()
+    changes, resume = page["next_cursor"], page["resume_cursor"]
 
     for query, words in {
         f"cursor={history}": "other filters",
@@ -212,13 +214,16 @@ async def test_a_cursor_is_refused_for_another_list(gateway: httpx.AsyncClient, 
         f"cursor={history}&tag=default&order=updated": "another order",
         f"cursor={history}&tag=default&updated_after=0": "without updated_after",
         f"cursor={changes}&order=created": "another order",
+        f"cursor={resume}&order=created": "another order",
         f"cursor={changes[:-2]}AA": "altered",
         f"cursor={changes}A": "cursor",
     }.items():
         answer = await gateway.get(f"/runs?{query}")
         assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0017"), query
         assert words in answer.json()["detail"], query
-    assert len(await listed(gateway, f"?cursor={changes}&limit=200&updated_after=7")) == 2
+    for query in ("", "&order=updated", "&updated_after=7"):
+        assert len(await listed(gateway, f"?cursor={changes}&limit=200{query}")) == 2
+        assert await listed(gateway, f"?cursor={resume}&limit=200{query}") == []
 
 
 async def test_unreadable_records_are_left_out_of_lists(
@@ -316,12 +321,11 @@ async def test_a_cursor_ahead_of_the_bucket_is_refused(
     """A bucket restored from a backup continues with lower revisions."""
     info = await store.client.request("$JS.API.STREAM.INFO.KV_pyoco_runs", timeout=5)
     cursors = Cursors("KV_pyoco_runs", json.loads(info.data)["created"])
-    ahead = cursors.write(ChangesCursor(1000, 0.0, 1000), ListFilters().fingerprint)
-
-    answer = await gateway.get(f"/runs?cursor={ahead}")
-
-    assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0017")
-    assert "start again" in answer.json()["detail"]
+    for cursor in (FollowCursor(1000), WalkCursor(Order.UPDATED, NOW, 0, resume=1000)):
+        ahead = cursors.write(cursor, ListFilters().fingerprint)
+        answer = await gateway.get(f"/runs?cursor={ahead}")
+        assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0017")
+        assert "start again" in answer.json()["detail"]
 
 
 async def test_a_recreated_bucket_is_listed_and_old_cursors_are_refused(
@@ -329,10 +333,10 @@ async def test_a_recreated_bucket_is_listed_and_old_cursors_are_refused(
 ) -> None:
     await filled(store, 5)
     await eventually(lambda: total(gateway), 5)
-    cursors = [
-        (await gateway.get(f"/runs?limit=2&{query}")).json()["next_cursor"]
-        for query in ("updated_after=0", "order=created")
-    ]
+    cursors = []
+    for query in ("updated_after=0", "order=created"):
+        page = (await gateway.get(f"/runs?limit=2&{query}")).json()
+        cursors += [page["next_cursor"], page["resume_cursor"]]
     config = (await store.js.stream_info("KV_pyoco_runs")).config
     await store.js.delete_stream("KV_pyoco_runs")
     await store.js.add_stream(config)
@@ -373,7 +377,7 @@ async def test_a_poller_gets_the_final_state_of_five_thousand_runs_from_eight_wr
             writers.start_soon(write, [new_run_id() for _ in range(625)])
         while len(view) < 5000 or view != final or page["items"]:
             view.update({item["run_id"]: item["status"] for item in page["items"]})
-            query = f"?limit=200&cursor={page['next_cursor']}"
+            query = f"?limit=200&cursor={page['resume_cursor']}"
             page = (await gateway.get(f"/runs{query}")).json()
     assert set(view.values()) == {"COMPLETED"}
     assert len(view) == 5000

@@ -21,9 +21,10 @@ _KINDS: Final = frozenset({"ready", "snapshot", "gone", "reset"})
 
 
 class AsyncRunChanges:
-    """Changes of runs, the oldest first; each iteration continues after the previous one.
+    """Runs changed since a time, then their later changes; an iteration continues the one before.
 
-    `cursor` is the position. Store it, and another process can continue from there.
+    The runs come newest first, the later changes oldest first. `cursor` is the position in the
+    later changes, None before all runs are read. Store it, and another process can continue there.
     """
 
     def __init__(
@@ -32,17 +33,22 @@ class AsyncRunChanges:
         self._transport = transport
         self._call = call
         self._since = since
+        # The next page of the list of runs, until it is read to its end.
+        self._next: str | None = None
         self.cursor = cursor
 
     async def __aiter__(self) -> AsyncGenerator[RunItem]:
         """Yield each changed run with its latest state, until there are no more changes."""
         while True:
-            page = await self._page()
+            is_list = self.cursor is None
+            page, resume = await self._page()
             for item in page.items:
                 yield item
             # Set after the whole page: a caller that stops within it gets its rest again.
-            self.cursor = page.next_cursor or self.cursor
-            if not page.items:
+            self._next = page.next_cursor
+            if not is_list or page.next_cursor is None:
+                self.cursor = resume
+            if not is_list and page.next_cursor is None:
                 return
 
     async def follow(self, pause: float = 2.0) -> AsyncGenerator[RunItem]:
@@ -52,11 +58,16 @@ class AsyncRunChanges:
                 yield item
             await sleep(pause)
 
-    async def _page(self) -> RunPage:
-        position = (
-            ("updated_after", repr(self._since)) if self.cursor is None else ("cursor", self.cursor)
-        )
-        return (await self._transport.ask(self._call.asking(position))).read_as(RunPage)
+    async def _page(self) -> tuple[RunPage, str]:
+        """Return the next page and its resume cursor."""
+        position = ("cursor", self.cursor or self._next or "")
+        if not position[1]:
+            position = ("updated_after", repr(self._since))
+        page = (await self._transport.ask(self._call.asking(position))).read_as(RunPage)
+        if page.resume_cursor is None:
+            what = "a page without resume_cursor; the gateway is older than this client"
+            raise UnexpectedAnswerError(self._transport.server, what)
+        return page, page.resume_cursor
 
 
 class AsyncRuns:
@@ -106,10 +117,10 @@ class AsyncRuns:
         include: Include = None,
         **filters: Unpack[RunListFilters],
     ) -> RunPage:
-        """Return one page: of all runs with `order="created"`, of changes with `updated_after`.
+        """Return one page: of all runs with `order="created"`, or of runs by `updated_after`.
 
-        `cursor` is the `next_cursor` of the previous page; pass the same filters with it. It takes
-        the filters of `list`.
+        `cursor` is the `next_cursor` of the previous page, or a `resume_cursor` for the changes
+        since then; pass the same filters with it. It takes the filters of `list`.
         """
         if updated_after is None and order is None and cursor is None:
             order = "created"
@@ -133,7 +144,7 @@ class AsyncRuns:
     def changes(
         self, *, since: float = 0.0, cursor: str | None = None, **filters: Unpack[RunFilters]
     ) -> AsyncRunChanges:
-        """Return an iterable of the changes since a time, or since an earlier `cursor`.
+        """Return an iterable of the runs changed since a time, or of changes since a `cursor`.
 
         It takes the filters of `counts`.
         """

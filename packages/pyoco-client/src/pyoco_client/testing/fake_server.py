@@ -62,6 +62,8 @@ class _Run:
     ahead: list[dict[str, Any]]
     logs: Sequence[str]
     submission: Mapping[str, Any]
+    # The number of the latest change, counted over all runs.
+    changed: int
     revision: int = 1
 
 
@@ -81,6 +83,7 @@ class FakeServer:
         self._flows: dict[str, _Flow] = {}
         self._runs: dict[str, _Run] = {}
         self._keys: dict[str, str] = {}
+        self._changes = 0
         self._answers: dict[str, list[_Answer]] = {}
         # The next requests get no answer. Each entry says whether that request still takes effect.
         self._silences: list[bool] = []
@@ -222,7 +225,9 @@ class FakeServer:
         flow = self._flows.get(submission["flow_name"])
         running = {"status": "RUNNING", "worker_id": _WORKER_ID, "attempt": 1}
         end = _end_of(flow, pending["params"])
-        return _Run(pending, [running, *end], flow.logs if flow else (), submission)
+        self._changes += 1
+        logs = flow.logs if flow else ()
+        return _Run(pending, [running, *end], logs, submission, self._changes)
 
     def _about_run(self, method: str, run_id: str, rest: Sequence[str]) -> _Answer:
         run = self._runs.get(run_id)
@@ -252,6 +257,8 @@ class FakeServer:
     def _step(self, run: _Run) -> bool:
         if not run.ahead:
             return False
+        self._changes += 1
+        run.changed = self._changes
         run.revision += 1
         run.snapshot = {**run.snapshot, **run.ahead.pop(0), "updated_at": time.time()}
         return True
@@ -282,19 +289,24 @@ class FakeServer:
 
     def _list(self, request: FakeRequest) -> _Answer:
         runs = [
-            run.snapshot
-            for run in reversed(self._runs.values())
+            run
+            for run in self._runs.values()
             if request.query.get("status") in (None, run.snapshot["status"])
             and request.query.get("flow") in (None, run.snapshot["flow_name"])
             and request.query.get("tag") in (None, run.snapshot["tag"])
         ]
-        if request.query.get("order") == "created":
-            return _Answer(body={"items": runs, "next_cursor": None})
         if "cursor" in request.query:
-            return _Answer(body={"items": [], "next_cursor": request.query["cursor"]})
-        if "updated_after" in request.query:
-            return _Answer(body={"items": runs[::-1], "next_cursor": "all"})
-        return _Answer(body=runs[: int(request.query.get("limit", 50))])
+            runs = [run for run in runs if run.changed > int(request.query["cursor"])]
+        if request.query.get("order") == "created":
+            runs.reverse()
+        else:
+            # Changes since a cursor come oldest first, a list newest first.
+            runs.sort(key=lambda run: run.changed, reverse="cursor" not in request.query)
+        items = [run.snapshot for run in runs]
+        if request.query.keys() & {"cursor", "updated_after", "order"}:
+            resume = str(self._changes)
+            return _Answer(body={"items": items, "next_cursor": None, "resume_cursor": resume})
+        return _Answer(body=items[: int(request.query.get("limit", 50))])
 
     def _counts(self) -> _Answer:
         return _Answer(body={"total": len(self._runs), "by_status": self._by_status()})

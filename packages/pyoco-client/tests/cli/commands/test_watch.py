@@ -66,6 +66,13 @@ def test_since_skips_earlier_changes(call: Call) -> None:
     assert [json.loads(line)["status"] for line in done.out.splitlines()] == ["CANCELLED"]
 
 
+@pytest.mark.usefixtures("cancelled_run")
+def test_since_after_the_end_shows_the_end_of_the_run(call: Call) -> None:
+    done = call("watch", RUN_ID, "--since", "99999", "-o", "jsonl", "--exit-status")
+    assert [json.loads(line)["status"] for line in done.out.splitlines()] == ["CANCELLED"]
+    assert (done.code, done.err) == (1, f"run {RUN_ID} ended CANCELLED: enough\n")
+
+
 def test_a_time_that_is_not_finite_is_rejected(call: Call) -> None:
     done = call("watch", RUN_ID, "--since", "nan")
     assert done.code == 1

@@ -6,11 +6,11 @@ from typing import Final, TypeVar
 
 from pyoco_gateway.access.caller import Caller
 from pyoco_gateway.runs.index.cursors import (
-    ChangesCursor,
     Cursor,
     CursorError,
     Cursors,
-    HistoryCursor,
+    WalkCursor,
+    needed_revision,
 )
 from pyoco_gateway.runs.index.list_query import ListFilters, ListQuery, Order
 from pyoco_gateway.runs.index.pages import page_of
@@ -37,11 +37,11 @@ _OWN_WRITES_WAIT_SEC: Final = 0.25
 
 @dataclass(frozen=True, slots=True)
 class RunList:
-    """Runs in order. Only a `paged` list can have a next cursor."""
+    """Runs in order, and where the list continues, as for `Page`."""
 
     runs: Sequence[ListedRun]
-    paged: bool = False
     next_cursor: str | None = None
+    resume_cursor: str | None = None
 
 
 class ListRuns:
@@ -64,13 +64,14 @@ class ListRuns:
         query = replace(query, filters=_of_tenant(query.filters, caller))
         cursors = await self._wait_until_ready(caller)
         cursor = _read_cursor(query, cursors)
-        if isinstance(cursor, ChangesCursor):
-            await self._wait_for(cursor)
+        if cursor is not None:
+            await self._wait_for(needed_revision(cursor))
         page = await self._query(lambda tables: page_of(tables, query, cursor))
-        next_cursor = None
-        if page.next_cursor is not None:
-            next_cursor = cursors.write(page.next_cursor, query.filters.fingerprint)
-        return RunList(page.runs, page.paged, next_cursor)
+        written = [
+            None if each is None else cursors.write(each, query.filters.fingerprint)
+            for each in (page.next_cursor, page.resume_cursor)
+        ]
+        return RunList(page.runs, *written)
 
     async def count(self, filters: ListFilters, caller: Caller) -> RunCounts:
         """Return the number of the caller's runs that match, by status."""
@@ -119,12 +120,12 @@ class ListRuns:
             raise ListNotReadyError(_RETRY_AFTER_SEC)
         return found
 
-    async def _wait_for(self, cursor: ChangesCursor) -> None:
-        """Wait until the index holds the cursor's revision; another gateway may be ahead."""
-        if await self._index.wait_for_revision(cursor.revision, _OWN_WRITES_WAIT_SEC):
+    async def _wait_for(self, revision: int) -> None:
+        """Wait until the index holds a cursor's revision; another gateway may be ahead."""
+        if await self._index.wait_for_revision(revision, _OWN_WRITES_WAIT_SEC):
             return
         state = await bucket_state(self._broker.require_up(), self._bucket)
-        if state.last_seq < cursor.revision:
+        if state.last_seq < revision:
             raise _cursor_error(
                 "is ahead of the bucket, which was restored; start again without it"
             )
@@ -142,10 +143,10 @@ def _read_cursor(query: ListQuery, cursors: Cursors) -> Cursor | None:
         cursor = cursors.read(query.cursor, query.filters.fingerprint)
     except CursorError as error:
         raise _cursor_error(str(error)) from error
-    order = Order.CREATED if isinstance(cursor, HistoryCursor) else None
+    order = cursor.order if isinstance(cursor, WalkCursor) else Order.UPDATED
     if query.order not in (None, order):
         raise _cursor_error("belongs to a list with another order")
-    if isinstance(cursor, HistoryCursor) and query.updated_after is not None:
+    if order is Order.CREATED and query.updated_after is not None:
         raise _cursor_error("belongs to a list without updated_after")
     return cursor
 

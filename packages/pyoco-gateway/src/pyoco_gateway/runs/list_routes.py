@@ -61,13 +61,12 @@ _LIST: Final = {
         _parameter("submitted_before", "Only runs submitted before this time.", _MOMENT),
         _parameter(
             "updated_after",
-            "Follow changes: first the runs updated after this time, then, with the cursor, "
-            "every change. Not together with `order=created`.",
+            "Only runs updated after this time, page by page. Not together with `order=created`.",
             _MOMENT,
         ),
         _parameter(
             "cursor",
-            "The `next_cursor` of the previous page; use it with the same filters.",
+            "The `next_cursor` or the `resume_cursor` of a page; use it with the same filters.",
             {"type": "string", "minLength": 1, "maxLength": MAX_CURSOR_CHARS},
         ),
         _parameter(
@@ -105,9 +104,9 @@ _LIST: Final = {
 async def get_runs(request: Request) -> Response:
     """List runs, the latest `updated_at` first.
 
-    With `updated_after` the answer is a page of changes in the order in which they were stored.
-    Its `next_cursor` is never null, and following it misses no change. With `order=created` the
-    answer is a page of the history, and `next_cursor` is null on the last page.
+    With `updated_after` or `order=created` the answer is a page. `next_cursor` leads to the next
+    page, and is null if there is none now. `resume_cursor` leads to the changes since the first
+    page, in the order in which they were stored; following it misses no change.
     """
     list_runs = provided(request.scope, RunServices).lists
     query = parse_list_query(request.query_params.multi_items())
@@ -119,8 +118,9 @@ async def get_runs(request: Request) -> Response:
     else:
         items = [each.item for each in found.runs]
     body = f"[{','.join(items)}]"
-    if found.paged:
-        body = f'{{"items":{body},"next_cursor":{json.dumps(found.next_cursor)}}}'
+    if found.resume_cursor is not None:
+        cursors = {"next_cursor": found.next_cursor, "resume_cursor": found.resume_cursor}
+        body = f'{{"items":{body},{json.dumps(cursors, separators=(",", ":"))[1:]}'
     return Response(body, media_type=_JSON)
 
 

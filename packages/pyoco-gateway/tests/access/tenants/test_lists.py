@@ -8,6 +8,7 @@ import pytest
 from pyoco_gateway.runs.watch import hub as run_hub
 from pyoco_protocol.ids import new_run_id
 from pyoco_testkit.builders import NOW
+from pyoco_testkit.eventually import eventually
 from sse_client import Stream, watching
 from two_tenants import Pair, Tenant, shown
 
@@ -81,7 +82,7 @@ async def walked(tenant: Tenant, **query: Any) -> list[str]:
     while True:
         page = await tenant.get("/runs", **query, **cursor)
         seen += [item["run_id"] for item in page["items"]]
-        if page["next_cursor"] is None or not page["items"]:
+        if page["next_cursor"] is None:
             return seen
         cursor = {"cursor": page["next_cursor"]}
 
@@ -96,13 +97,29 @@ async def test_pages_contain_own_runs_only(pair: Pair) -> None:
             assert set(seen) == runs[tenant.name]
 
 
+async def test_a_follower_gets_changes_of_own_runs_only(pair: Pair) -> None:
+    for tenant, other in ((pair.acme, pair.globex), (pair.globex, pair.acme)):
+        start = await tenant.get("/runs", updated_after=0)
+        theirs, own = await other.put_run(), await tenant.put_run()
+        assert theirs != own
+
+        async def followed(
+            tenant: Tenant = tenant, cursor: str = start["resume_cursor"]
+        ) -> list[str]:
+            page = await tenant.get("/runs", cursor=cursor)
+            return [item["run_id"] for item in page["items"]]
+
+        assert await eventually(followed, bool) == [own]
+
+
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("which", ["next_cursor", "resume_cursor"])
 async def test_another_tenants_cursor_is_refused_like_a_forged_one(
-    pair: Pair, kind: dict[str, str]
+    pair: Pair, kind: dict[str, str], which: str
 ) -> None:
     await some_runs(pair)
     page = await pair.acme.get("/runs", limit=1, **kind)
-    given = page["next_cursor"]
+    given = page[which]
     # The same cursor with a wrong signature.
     made_up = given[:-1] + ("A" if given[-1] != "A" else "B")
 

@@ -6,12 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyoco_gateway.runs.index.cursors import (
-    ChangesCursor,
     Cursor,
     CursorError,
     Cursors,
-    HistoryCursor,
+    FollowCursor,
+    WalkCursor,
 )
+from pyoco_gateway.runs.index.list_query import Order
 
 STREAM = "KV_pyoco_runs"
 CREATED = "2026-11-17T12:00:00.123456789Z"
@@ -22,8 +23,15 @@ URL_CHARS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 revisions = st.integers(0, 2**63 - 1)
 times = st.floats(0, 4e9)
 cursors: st.SearchStrategy[Cursor] = st.one_of(
-    st.builds(ChangesCursor, revisions, times, revisions),
-    st.builds(HistoryCursor, times, st.integers(-(2**63), 2**63 - 1)),
+    st.builds(FollowCursor, revisions),
+    st.builds(
+        WalkCursor,
+        st.sampled_from(Order),
+        times,
+        st.integers(-(2**63), 2**63 - 1),
+        revisions,
+        st.none() | times,
+    ),
 )
 
 
@@ -68,15 +76,25 @@ def test_a_forged_cursor_in_the_right_format_is_refused(payload: object) -> None
 
 
 def test_a_cursor_of_a_recreated_bucket_is_refused_with_advice_to_start_again() -> None:
-    text = OURS.write(ChangesCursor(5, 0.0, 5), FILTERS)
+    text = OURS.write(FollowCursor(5), FILTERS)
     with pytest.raises(CursorError, match="start again"):
         Cursors(STREAM, "2026-11-17T12:00:01Z").read(text, FILTERS)
 
 
 def test_a_cursor_with_other_filters_is_refused() -> None:
-    text = OURS.write(HistoryCursor(1.0, 2), FILTERS)
+    text = OURS.write(WalkCursor(Order.CREATED, 1.0, 2, 3), FILTERS)
     with pytest.raises(CursorError, match="other filters"):
         OURS.read(text, "fedcba9876543210")
+
+
+def test_a_cursor_of_an_unknown_kind_is_refused_with_advice_to_start_again() -> None:
+    """A gateway of another release signs its cursors with the same key."""
+    text = OURS.write(FollowCursor(5), FILTERS)
+    payload = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))[:-12]
+    other = payload.replace(b'"f"', b'"d"')
+    signed = base64.urlsafe_b64encode(other + OURS._mac(other)).decode().rstrip("=")
+    with pytest.raises(CursorError, match="another release; start again"):
+        OURS.read(signed, FILTERS)
 
 
 @given(cursors)

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyoco_gateway.runs.index.cursors import Cursor
+from pyoco_gateway.runs.index.cursors import Cursor, FollowCursor
 from pyoco_gateway.runs.index.list_query import ListFilters, ListQuery, Order
 from pyoco_gateway.runs.index.pages import Page
 from pyoco_gateway.runs.index.queries import counts
@@ -82,7 +82,7 @@ def test_a_list_holds_the_latest_matching_runs(
         known.record["run_id"] for known in expected[:limit]
     ]
     assert all(item.items() <= world.runs[item["run_id"]].record.items() for item in items)
-    assert (page.paged, page.next_cursor) == (False, None)
+    assert (page.next_cursor, page.resume_cursor) == (None, None)
 
 
 @given(steps=changes_of_runs, filters=run_filters)
@@ -122,7 +122,6 @@ def test_the_history_shows_each_run_once_although_runs_change_between_pages(
     pending = list(between)
     while True:
         items, page = world.page(ListQuery(filters, order=Order.CREATED, limit=limit), cursor)
-        assert page.paged
         shown += [(world.runs[item["run_id"]].created, item["run_id"]) for item in items]
         if page.next_cursor is None:
             break
@@ -139,53 +138,127 @@ def test_the_history_shows_each_run_once_although_runs_change_between_pages(
         )
 
 
+walks = st.one_of(
+    st.builds(ListQuery, updated_after=st.integers(-1, 8).map(float)),
+    st.just(ListQuery(order=Order.CREATED)),
+)
+
+
+class Reader:
+    """A client that reads a list to its end, then follows it, while runs change."""
+
+    def __init__(self, world: World, query: ListQuery, writes: list[Step]) -> None:
+        self.world = world
+        self.query = query
+        self.pending = list(writes)
+        self.view: dict[str, dict[str, Any]] = {}
+
+    def read(self, limit: int, cursor: Cursor | None) -> Page:
+        """Read a page; one write happens after it."""
+        items, page = self.world.page(replace(self.query, limit=limit), cursor)
+        assert len(items) <= limit
+        # Before the write: a full page may be the last one.
+        assert page.next_cursor is None or len(items) == limit
+        self.view.update({item["run_id"]: item for item in items})
+        if self.pending:
+            apply(self.world, self.pending.pop(0))
+        return page
+
+    def walk(self, limit: int) -> FollowCursor:
+        """Read until there is no next page; return the position of the first page."""
+        first = page = self.read(limit, None)
+        while page.next_cursor is not None:
+            page = self.read(limit, page.next_cursor)
+            assert page.resume_cursor == first.resume_cursor
+        assert first.resume_cursor is not None
+        return first.resume_cursor
+
+    def follow(self, limit: int, position: FollowCursor) -> list[int]:
+        """Read until nothing changes any more; return the revisions of the changes."""
+        revisions: list[int] = []
+        while True:
+            had_pending = bool(self.pending)
+            page = self.read(limit, position)
+            revisions += [int(each.position[0]) for each in page.runs]
+            assert page.resume_cursor is not None
+            position = page.resume_cursor
+            if page.next_cursor is None and not had_pending:
+                return revisions
+            assert page.next_cursor in (None, position)
+
+
 @given(
     strategy=strategies,
     before=changes_of_runs,
     between=changes_of_runs,
-    updated_after=st.integers(-1, 8).map(float),
-    sizes=st.lists(limits, min_size=1, max_size=5),
+    walk=walks,
+    filters=run_filters,
+    limits=st.tuples(limits, limits),
 )
-@settings(max_examples=200)
-def test_a_poller_that_follows_its_cursor_ends_with_the_latest_state_of_every_run(
-    strategy: str, before: list[Step], between: list[Step], updated_after: float, sizes: list[int]
+@settings(max_examples=300)
+def test_a_walk_and_its_follower_end_with_the_latest_state_of_every_matching_run(
+    *,
+    strategy: str,
+    before: list[Step],
+    between: list[Step],
+    walk: ListQuery,
+    filters: ListFilters,
+    limits: tuple[int, int],
 ) -> None:
     world = World(strategy)
     for step in before:
         apply(world, step)
     start = world.revision
-    view: dict[str, dict[str, Any]] = {}
-    revisions: list[int] = []
-    page, cursor = 0, None
-    pending = list(between)
-    while True:
-        limit = sizes[page % len(sizes)]
-        page += 1
-        query = ListQuery(updated_after=updated_after, limit=limit)
-        items, found = world.page(query, cursor)
-        assert found.next_cursor is not None
-        revisions += [int(each.position[0]) for each in found.runs]
-        view.update({item["run_id"]: item for item in items})
-        cursor = found.next_cursor
-        if pending:
-            apply(world, pending.pop(0))
-        elif not items:
-            break
+    reader = Reader(world, replace(walk, filters=filters), between)
+
+    position = reader.walk(limits[0])
+    revisions = reader.follow(limits[1], position)
 
     # In the order of storage, without duplicates.
     assert revisions == sorted(set(revisions))
     for run_id, known in world.runs.items():
-        if known.changed > start or known.record["updated_at"] > updated_after:
-            assert view[run_id].items() <= known.record.items()
-            assert view[run_id]["status"] == known.record["status"]
-        else:
-            assert run_id not in view
-    # Heartbeats do not count as changes, and without changes the cursor stays the same.
+        is_new = known.changed > start
+        if matches(known, filters) and (
+            is_new or walk.updated_after is None or known.record["updated_at"] > walk.updated_after
+        ):
+            assert reader.view[run_id].items() <= known.record.items()
+            assert reader.view[run_id]["status"] == known.record["status"]
+        elif not is_new:
+            assert run_id not in reader.view
+
+
+@given(steps=changes_of_runs, between=changes_of_runs, walk=walks, limit=limits)
+def test_a_walk_ends_although_every_page_is_followed_by_a_write(
+    steps: list[Step], between: list[Step], walk: ListQuery, limit: int
+) -> None:
+    world = World()
+    for step in steps:
+        apply(world, step)
+    reader = Reader(world, walk, between)
+    shown: list[tuple[float, int]] = []
+    cursor: Cursor | None = None
+    while True:
+        page = reader.read(limit, cursor)
+        shown += [each.position for each in page.runs]
+        if page.next_cursor is None:
+            break
+        cursor = page.next_cursor
+    # Each position is passed once, from the newest to the oldest.
+    assert shown == sorted(set(shown), reverse=True)
+
+
+@given(strategy=strategies, steps=changes_of_runs, filters=run_filters)
+def test_heartbeats_are_not_followed(
+    strategy: str, steps: list[Step], filters: ListFilters
+) -> None:
+    world = World(strategy)
+    for step in steps:
+        apply(world, step)
+    _, page = world.page(ListQuery(filters, updated_after=0.0))
     for run_id in RUNS:
         world.heartbeat(run_id)
-    assert world.page(ListQuery(updated_after=updated_after), cursor)[1] == Page(
-        [], paged=True, next_cursor=cursor
-    )
+    _, page = world.page(ListQuery(filters), page.resume_cursor)
+    assert page == Page([], None, FollowCursor(world.revision))
 
 
 @given(
@@ -194,7 +267,7 @@ def test_a_poller_that_follows_its_cursor_ends_with_the_latest_state_of_every_ru
     filters=run_filters,
     updated_after=st.integers(-1, 8).map(float),
 )
-def test_a_poll_starts_with_the_matching_runs_updated_after_a_time(
+def test_updated_after_lists_the_matching_runs_updated_later_newest_first(
     strategy: str, steps: list[Step], filters: ListFilters, updated_after: float
 ) -> None:
     world = World(strategy)
@@ -204,11 +277,14 @@ def test_a_poll_starts_with_the_matching_runs_updated_after_a_time(
     items, _ = world.page(ListQuery(filters, updated_after=updated_after, limit=200))
 
     expected = sorted(
-        (known.changed, run_id)
-        for run_id, known in world.runs.items()
-        if matches(known, filters) and known.record["updated_at"] > updated_after
+        (
+            (known.record["updated_at"], run_key(run_id), run_id)
+            for run_id, known in world.runs.items()
+            if matches(known, filters) and known.record["updated_at"] > updated_after
+        ),
+        reverse=True,
     )
-    assert [item["run_id"] for item in items] == [run_id for _, run_id in expected]
+    assert [item["run_id"] for item in items] == [run_id for _, _, run_id in expected]
 
 
 def test_a_run_keeps_its_submission_time_when_a_writer_drops_it() -> None:
@@ -281,13 +357,18 @@ def test_no_page_reads_more_rows_than_it_shows() -> None:
             own = replace(filters, tenant_id=tenant_id)
             world.page(ListQuery(own))
             world.page(ListQuery(own, order=Order.CREATED))
-            world.page(ListQuery(own, updated_after=40.0))
+            _, page = world.page(ListQuery(own, updated_after=10.0, limit=2))
+            world.page(ListQuery(own, limit=2), page.next_cursor)
+            world.page(ListQuery(own), FollowCursor(20))
     world.tables.db.set_trace_callback(None)
 
     pages = [sql.replace("Inf", "9e999") for sql in queries if "revision, item" in sql]
-    assert len(pages) >= 27
+    assert len(pages) >= 45
     for sql in pages:
         plan = [row[-1] for row in world.tables.db.execute(f"EXPLAIN QUERY PLAN {sql}")]
         # One search that starts where the page starts, without sorting.
         assert len(plan) == 1, plan
         assert re.search(r"SEARCH runs USING INDEX \w+ \(.*\(\w+,key\)[<>]\(\?,\?\)", plan[0]), plan
+        if "updated > " in sql:
+            # It also ends where the list ends: a short page reads no older runs.
+            assert "updated>?" in plan[0], plan

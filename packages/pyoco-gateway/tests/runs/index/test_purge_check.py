@@ -110,7 +110,7 @@ async def test_a_bucket_whose_last_markers_have_expired_is_caught_up_with(
     async with start_gateway(nats_server.url) as gateway:
         runs = await put(store, 2)
         await eventually(lambda: listed(gateway), set(runs))
-        cursor = (await gateway.get("/runs?updated_after=0")).json()["next_cursor"]
+        cursor = (await gateway.get("/runs?updated_after=0")).json()["resume_cursor"]
     await store.js.publish(NAMES.run(runs[1]), b"", headers={"KV-Operation": "DEL"})
     await store.js.purge_stream(STREAM, subject=NAMES.run(runs[1]))
     async with start_gateway(nats_server.url) as gateway:

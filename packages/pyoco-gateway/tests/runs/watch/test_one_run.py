@@ -97,7 +97,21 @@ async def test_since_leaves_out_older_snapshots(gateway: httpx.AsyncClient, stor
     await stored(store, "COMPLETED", updated_at=NOW + 2)
     async with watching(gateway, PATH, since=NOW + 1) as stream:
         assert [event.status for event in await stream.rest()] == ["COMPLETED"]
-    assert (await answer_to(gateway, PATH, since=NOW + 2)).status_code == 204
+
+
+@pytest.mark.parametrize("later", [0, 1, 3600])
+async def test_since_at_or_after_the_end_sends_the_last_snapshot_and_ends_the_stream(
+    gateway: httpx.AsyncClient, store: Any, later: float
+) -> None:
+    last = await stored(store, "COMPLETED", updated_at=NOW)
+    async with watching(gateway, PATH, since=NOW + later) as stream:
+        events = await stream.rest()
+    assert [(event.status, event.revision) for event in events] == [("COMPLETED", last)]
+    # Only the id of the last event says that the client has it.
+    known = await answer_to(gateway, PATH, since=NOW + later, last=last)
+    assert (known.status_code, known.content) == (204, b"")
+    async with watching(gateway, PATH, since=NOW + later, last=last - 1) as stream:
+        assert [event.revision for event in await stream.rest()] == [last]
 
 
 async def test_since_does_not_hide_an_end_written_with_a_slow_clock(

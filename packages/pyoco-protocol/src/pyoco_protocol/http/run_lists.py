@@ -27,10 +27,14 @@ class RunListItem(WireModel):
 
 
 class RunPage(WireModel):
-    """One page of runs. `next_cursor` is null on the last page."""
+    """One page of runs.
+
+    `next_cursor` is null if there is no next page now. `resume_cursor` leads to later changes.
+    """
 
     items: tuple[RunListItem, ...]
     next_cursor: str | None
+    resume_cursor: str
 
 
 class RunCounts(WireModel):

@@ -16,8 +16,8 @@ from pyoco_client.cli.run_filters import RunListOptions, list_options
     ),
 )
 @list_options
-@click.option("--updated-after", type=float, help="Changes after this time; unix seconds.")
-@click.option("--cursor", help="Continue after a page: its next_cursor.")
+@click.option("--updated-after", type=float, help="Runs updated after this time; unix seconds.")
+@click.option("--cursor", help="Continue after a page: its next_cursor or its resume_cursor.")
 @click.option("--workflow-yaml-sha256", help="Only runs of the workflow file with this hash.")
 @data_output
 @pass_connection
@@ -30,11 +30,12 @@ def list_vnext(
     workflow_yaml_sha256: str | None,
     form: Form | None,
 ) -> int:
-    """List changes of runs, page by page.
+    """List runs and their changes, page by page.
 
-    The oldest change comes first. Pass the next_cursor of each page as --cursor to the next call,
-    and no change is missed; an empty page means that there are no more changes. Every output except
-    json prints next_cursor to stderr.
+    The latest change comes first. Pass the next_cursor of a page as --cursor to the next call;
+    it is null on the last page. The resume_cursor of the first page lists the changes since then,
+    the oldest first: pass that of each page to the next call, and no change is missed. Every
+    output except json prints the cursors to stderr.
     """
     with connection.open() as client:
         page = client.runs.page(
@@ -46,5 +47,7 @@ def list_vnext(
         ).as_dict()
     print_records(page["items"], form, RUNS, document=page)
     if chosen(form) is not Form.JSON:
-        print_note(f"next_cursor: {page.get('next_cursor')}")
+        for name in ("next_cursor", "resume_cursor"):
+            if page.get(name) is not None:
+                print_note(f"{name}: {page[name]}")
     return EXIT_OK

@@ -26,7 +26,7 @@ _FORMS: Final = (Form.JSON, Form.STATUS, Form.WIDE, Form.JSONL, Form.NAME)
 )
 @run_id_argument
 @click.option("--records", is_flag=True, help="Include the record of each task.")
-@click.option("--since", type=UNIX_SECONDS, help="Only changes after this time; unix seconds.")
+@click.option("--since", type=UNIX_SECONDS, help="Only changes after this time, and the end.")
 @click.option("--timeout-sec", type=POSITIVE_SECONDS, help="Stop watching after this time.")
 @click.option(
     "--max-events",
@@ -77,5 +77,5 @@ def watch(
 
 def _later(runs: Iterable["Run"], since: float | None) -> Iterator["Run"]:
     for run in runs:
-        if since is None or run.updated_at > since:
+        if since is None or run.updated_at > since or run.is_over:
             yield run

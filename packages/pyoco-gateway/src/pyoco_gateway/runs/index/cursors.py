@@ -15,10 +15,13 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pyoco_gateway.runs.index.list_query import Order
+
 _MAC_BYTES: Final = 12
 _BUCKET_CHARS: Final = 8
-_CHANGES: Final = "d"
-_HISTORY: Final = "c"
+# The kinds of cursors. Letters of earlier forms are not used again.
+_WALK: Final = "w"
+_FOLLOW: Final = "f"
 
 
 class CursorError(ValueError):
@@ -26,27 +29,36 @@ class CursorError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class ChangesCursor:
-    """The reader has all changes up to `revision`.
+class WalkCursor:
+    """The reader has all runs that come before this position in a list, newest first.
 
-    Up to `until`, only runs updated after `updated_after` are listed. Later changes are listed
-    regardless of `updated_at`.
+    `resume` is the revision of the first page: a follower continues after it.
     """
 
-    revision: int
-    updated_after: float
-    until: int
+    order: Order
+    time: float
+    key: int
+    resume: int
+    # Only runs updated later are listed; None for all runs.
+    updated_after: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class HistoryCursor:
-    """The reader has all runs created after this position."""
+class FollowCursor:
+    """The reader has all changes up to `revision`."""
 
-    created: float
-    key: int
+    revision: int
 
 
-Cursor = ChangesCursor | HistoryCursor
+Cursor = WalkCursor | FollowCursor
+
+
+def needed_revision(cursor: Cursor) -> int:
+    """Return the revision that an index must hold before it can continue at the cursor.
+
+    An older index would show runs at positions that the reader has passed.
+    """
+    return cursor.revision if isinstance(cursor, FollowCursor) else cursor.resume
 
 
 class Cursors:
@@ -64,10 +76,11 @@ class Cursors:
 
     def write(self, cursor: Cursor, fingerprint: str) -> str:
         """Return a cursor as text, bound to the filters with this fingerprint."""
-        if isinstance(cursor, ChangesCursor):
-            position: list[Any] = [_CHANGES, cursor.revision, cursor.updated_after, cursor.until]
+        if isinstance(cursor, FollowCursor):
+            position: list[Any] = [_FOLLOW, cursor.revision]
         else:
-            position = [_HISTORY, cursor.created, cursor.key]
+            place = (cursor.time, cursor.key, cursor.resume, cursor.updated_after)
+            position = [_WALK, cursor.order.value, *place]
         payload = json.dumps([self._bucket, fingerprint, *position], separators=(",", ":")).encode()
         return _encoded(payload + self._mac(payload))
 
@@ -81,9 +94,11 @@ class Cursors:
             raise CursorError("was altered; send it exactly as received")
         if filters != fingerprint:
             raise CursorError("belongs to other filters; send the filters of the first page again")
-        if position[0] == _CHANGES:
-            return ChangesCursor(*position[1:])
-        return HistoryCursor(*position[1:])
+        if position[0] == _FOLLOW:
+            return FollowCursor(*position[1:])
+        if position[0] == _WALK:
+            return WalkCursor(Order(position[1]), *position[2:])
+        raise CursorError("was made by another release; start again without it")
 
     def _mac(self, payload: bytes) -> bytes:
         return hmac.digest(self._key, payload, "sha256")[:_MAC_BYTES]

@@ -18,10 +18,8 @@ Position = tuple[float, int]
 _MAX_MERGED: Final = 256
 # The most runs of a time window that are sorted. If there are more, runs are read in order.
 _MAX_SORTED: Final = 1000
-_LAST_KEY: Final = 2**63 - 1
+LAST_KEY: Final = 2**63 - 1
 _FIRST_KEY: Final = -(2**63)
-# Larger than the rounding error of a difference of two times.
-_ROUNDING_SEC: Final = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,39 +59,25 @@ def newest(
     order: OrderColumn,
     after: Position | None,
     limit: int,
+    *,
+    updated_after: float | None = None,
 ) -> list[ListedRun]:
     """Return the next runs in descending order, after the position `after`."""
-    start = after or (float("inf"), _LAST_KEY)
-    if order == "created" and after is None and filters.submitted_before is not None:
-        start = (filters.submitted_before, _FIRST_KEY)
-    return _OrderedReader(tables, order, descending=True).page(filters, start, limit, _ALL)
+    start = after or (float("inf"), LAST_KEY)
+    if order == "created" and filters.submitted_before is not None:
+        start = min(start, (filters.submitted_before, _FIRST_KEY))
+    updated = _ALL
+    if updated_after is not None:
+        updated = _Condition("updated > ?", (updated_after,))
+    return _OrderedReader(tables, order, descending=True).page(filters, start, limit, updated)
 
 
 def changes(
-    tables: IndexTables,
-    filters: ListFilters,
-    revision: int,
-    limit: int,
-    *,
-    updated_after: float,
-    until: int,
+    tables: IndexTables, filters: ListFilters, revision: int, limit: int
 ) -> list[ListedRun]:
-    """Return the next changed runs after `revision`, in ascending order of their change.
-
-    Up to the change `until`, only runs updated after `updated_after` are returned.
-    """
-    reader = _OrderedReader(tables, "changed", descending=False)
-    found: list[ListedRun] = []
-    if revision < until:
-        updated = _Condition("updated > ?", (updated_after,))
-        start = max(revision, _last_change_before(tables, updated_after, until))
-        condition = updated & _Condition("changed <= ?", (until,))
-        window = _Window("updated", updated)
-        found = reader.page(filters, (start, _LAST_KEY), limit, condition, window)
-    if len(found) < limit:
-        start = max(revision, until)
-        found += reader.page(filters, (start, _LAST_KEY), limit - len(found), _ALL)
-    return found
+    """Return the next changed runs after `revision`, in ascending order of their change."""
+    start = (revision, LAST_KEY)
+    return _OrderedReader(tables, "changed", descending=False).page(filters, start, limit, _ALL)
 
 
 def counts(tables: IndexTables, filters: ListFilters) -> dict[RunStatus, int]:
@@ -112,28 +96,6 @@ def counts(tables: IndexTables, filters: ListFilters) -> dict[RunStatus, int]:
         )
     by_status = dict(found)
     return {status: int(by_status.get(status.value, 0)) for status in RunStatus}
-
-
-def _last_change_before(tables: IndexTables, updated_after: float, until: int) -> int:
-    """Return a change up to which no run was updated after a time, found by binary search.
-
-    `changed_at` is by the broker's clock, `updated` by the writers' clocks. No writer was ahead by
-    more than `max_clock_lead`, so older changes cannot match.
-    """
-    earliest = updated_after - tables.max_clock_lead - _ROUNDING_SEC
-    low, high = 0, until
-    while low < high:
-        middle = (low + high + 1) // 2
-        found = tables.db.execute(
-            "SELECT changed_at FROM runs INDEXED BY runs_changed"
-            " WHERE changed <= ? ORDER BY changed DESC LIMIT 1",
-            (middle,),
-        ).fetchone()
-        if found is None or found[0] < earliest:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 class _OrderedReader:

@@ -57,8 +57,6 @@ CREATE TABLE runs (
     -- The latest write, and the latest write that was more than a heartbeat.
     revision INTEGER NOT NULL,
     changed INTEGER NOT NULL,
-    -- When the broker stored that change; never decreases with `changed`.
-    changed_at REAL NOT NULL,
     updated REAL NOT NULL,
     -- Never changes, even if a later record lacks the time of submission.
     created REAL NOT NULL,
@@ -133,11 +131,8 @@ class IndexTables:
         self._size_changes: Counter[int] = Counter()
         self._workflow_size_changes: Counter[tuple[int, int]] = Counter()
         self._unreadable: set[int] = set()
-        self._clock = 0.0
         self.runs = 0
         self.revision = 0
-        # The most that a writer's clock was ahead of the broker's.
-        self.max_clock_lead = float("-inf")
 
     @property
     def unreadable(self) -> int:
@@ -164,7 +159,6 @@ class IndexTables:
         self.db.execute("COMMIT")
 
     def _apply(self, change: RunChange) -> None:
-        self._clock = max(self._clock, change.written_at)
         key = run_key(change.run_id)
         before = self.db.execute(
             "SELECT group_id, sha, created, submitted, item FROM runs WHERE key = ?", (key,)
@@ -192,25 +186,24 @@ class IndexTables:
         tenant = self.tenants.number_of(outline.tenant_id)
         group = self._group_of(outline, tenant)
         sha = sha_key(outline.workflow_yaml_sha256)
-        self.max_clock_lead = max(self.max_clock_lead, outline.updated_at - self._clock)
         values = (
-            *(group, sha, change.revision, change.revision, self._clock, outline.updated_at),
+            *(group, sha, change.revision, change.revision, outline.updated_at),
             *(submitted, shown, tenant),
         )
         if before is None:
             created = _first(submitted, outline.start_time, change.written_at)
             self.runs += 1
             self.db.execute(
-                "INSERT INTO runs (group_id, sha, revision, changed, changed_at, updated,"
+                "INSERT INTO runs (group_id, sha, revision, changed, updated,"
                 " submitted, item, tenant, key, run_id, created)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (*values, key, change.run_id, created),
             )
         else:
             self._count(before[0], before[1], -1)
             self.db.execute(
-                "UPDATE runs SET group_id = ?, sha = ?, revision = ?, changed = ?, changed_at = ?,"
-                " updated = ?, submitted = ?, item = ?, tenant = ? WHERE key = ?",
+                "UPDATE runs SET group_id = ?, sha = ?, revision = ?, changed = ?, updated = ?,"
+                " submitted = ?, item = ?, tenant = ? WHERE key = ?",
                 (*values, key),
             )
         self._count(group, sha, 1)

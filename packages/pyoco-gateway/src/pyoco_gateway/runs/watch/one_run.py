@@ -49,6 +49,7 @@ class WatchRun:
     ) -> RunEvents | None:
         """Return the events of a run; None if the client has received its terminal state.
 
+        Only a revision proves that. A time does not, so that state is sent once more.
         Raises RunNotFoundError if the caller has no such run. Closing `subscriptions` ends the
         watch, which starts before the record is read so that no change is missed.
         """
@@ -64,7 +65,8 @@ class WatchRun:
             raise RunNotFoundError(run_id)
         sent: StateKey | None = None
         if received.includes(state, self.hub.revision):
-            if state.is_terminal:
+            if not state.is_terminal:
+                sent = state.key
+            elif received.revision is not None:
                 return None
-            sent = state.key
         return RunEvents(watched, wakeup, with_records=with_records, sent=sent)

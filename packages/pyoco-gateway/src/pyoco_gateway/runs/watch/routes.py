@@ -88,7 +88,9 @@ async def get_runs_watch(
     response_class=Response,
     responses={
         200: event_stream("Snapshots of the run, until it has ended.", "snapshot", "gone"),
-        204: {"description": "The run has ended, and the client has received its last snapshot."},
+        204: {
+            "description": "The run has ended, and `Last-Event-ID` is that of its last snapshot."
+        },
         **problems(404, 422, 429, 503),
     },
 )
@@ -106,7 +108,8 @@ async def get_run_watch(
             ge=0,
             le=_LATEST_SEC,
             allow_inf_nan=False,
-            description="Unix seconds: start with the first snapshot newer than this.",
+            description="Unix seconds: start with the first snapshot newer than this. The snapshot "
+            "of a run that has ended is always sent.",
         ),
     ] = 0.0,
     timeout_sec: TimeoutSec = MAX_STREAM_SEC,
