@@ -68,7 +68,7 @@ def gateway_settings(environ: Mapping[str, str]) -> GatewaySettings:
     """Return the settings in `environ`; raise SettingsError naming the variable to change."""
     auth = load_settings(HttpAuthSettings, environ)
     if auth.http_auth_mode == "api_key":
-        # Refuses a missing or weak pepper at start, not at the first request with a key.
+        # Refuses a weak pepper at start, not at the first request with a key.
         Pepper.of(auth)
     return GatewaySettings(
         broker=load_settings(BrokerSettings, environ),

@@ -10,6 +10,7 @@ import anyio
 import pytest
 from pydantic import SecretStr
 
+import earlier_keys
 from pyoco_gateway.access.caller import KeyScope
 from pyoco_gateway.access.key_cache import KeyCache
 from pyoco_gateway.access.key_store import KeyStore
@@ -42,7 +43,7 @@ class CacheFeed:
     def __init__(self) -> None:
         self.now = 10_000.0
         broker = Broker(BrokerSettings(nats_url="nats://127.0.0.1:1"), "tests")
-        self.cache = KeyCache(broker, BUCKET, pepper_id=PEPPER.id, clock=lambda: self.now)
+        self.cache = KeyCache(broker, BUCKET, pepper=PEPPER, clock=lambda: self.now)
         self.changed: list[str] = []
         self.cache.subscribe(self.changed.append)
         self.revision = 0
@@ -210,6 +211,43 @@ def test_a_key_issued_with_another_pepper_is_logged(
     (warning,) = caplog.records
     assert "another PYOCO_AUTH_PEPPER" in warning.getMessage()
     assert getattr(warning, "key_id", None) == theirs.key_id
+
+
+def test_keys_of_an_earlier_server_are_kept_apart_and_logged(
+    feed: CacheFeed, caplog: pytest.LogCaptureFixture
+) -> None:
+    feed.put(record_of())
+    for key, value in earlier_keys.RECORDS.items():
+        feed.put_raw(key, value)
+    found = {each.key_id: each for each in feed.cache.earlier_records()}
+    assert found.keys() == {earlier_keys.KEY_ID, earlier_keys.REVOKED_ID}
+    assert found[earlier_keys.KEY_ID].tenant_id == "acme"
+    assert found[earlier_keys.REVOKED_ID].revoked_at == 1795011848.2539835
+    # None of them can be found as a key, by its id or by the key of the bucket.
+    assert len(feed.cache.records()) == 1
+    for key_id in (earlier_keys.KEY_ID, *earlier_keys.RECORDS):
+        assert feed.cache.find(key_id) is None
+    # The revoked one does not matter any more.
+    (warning,) = caplog.records
+    assert warning.getMessage() == "key was issued by an earlier server; it is refused"
+    assert getattr(warning, "key_id", None) == earlier_keys.KEY_ID
+
+    deleted, replaced = earlier_keys.RECORDS
+    feed.put_raw(deleted, None)
+    feed.put_raw(replaced, earlier_keys.RECORDS[deleted])
+    assert feed.cache.earlier_records() == []
+    assert feed.cache.unreadable == {replaced}
+    feed.begin()
+    assert feed.cache.unreadable == set()
+
+
+def test_a_record_of_this_server_under_the_name_of_an_earlier_key_grants_nothing(
+    feed: CacheFeed,
+) -> None:
+    record = record_of()
+    feed.put_raw(f"api_keys.{record.key_id}", record.to_bytes())
+    assert feed.cache.records() == []
+    assert feed.cache.earlier_records() == []
 
 
 # --- on a real broker

@@ -1,5 +1,6 @@
 """Format, stored record and verification of API keys."""
 
+import hashlib
 import hmac
 import json
 import re
@@ -15,6 +16,7 @@ from pyoco_gateway.access.caller import KeyScope
 from pyoco_gateway.access.keys import (
     MAX_KEY_CHARS,
     ApiKeyRecord,
+    HashKind,
     Pepper,
     PresentedKey,
     is_key_id,
@@ -115,13 +117,19 @@ def test_any_text_is_exactly_a_key_or_is_not_parsed(text: str) -> None:
     assert key is None or not PEPPER.matches(None, key.secret)
 
 
+@pytest.mark.parametrize("issued_with", [PEPPER, Pepper(None)], ids=["pepper", "none"])
+@pytest.mark.parametrize("checked_with", [PEPPER, Pepper(None)], ids=["pepper", "none"])
 @pytest.mark.parametrize("is_known", [True, False])
 @pytest.mark.parametrize("is_right", [True, False])
 def test_an_unknown_key_id_takes_as_much_work_as_a_known_one(
-    is_known: bool, is_right: bool, monkeypatch: pytest.MonkeyPatch
+    issued_with: Pepper,
+    checked_with: Pepper,
+    is_known: bool,
+    is_right: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One HMAC and one comparison of equal lengths, so that time does not reveal key ids."""
-    record, text = issued()
+    """Two hashes and one comparison of equal lengths, so that time does not reveal key ids."""
+    record, text = issue_key(issued_with, tenant_id="acme", now=NOW)
     secret = presented(text).secret if is_right else 43 * "x"
     work: list[tuple[object, ...]] = []
 
@@ -136,9 +144,17 @@ def test_an_unknown_key_id_takes_as_much_work_as_a_known_one(
             work.append(("compare", len(one), len(other)))
             return hmac.compare_digest(one, other)
 
+        @staticmethod
+        def sha256(message: bytes) -> Any:
+            work.append(("sha256", len(message)))
+            return hashlib.sha256(message)
+
     monkeypatch.setattr(keys, "hmac", Counted)
-    assert PEPPER.matches(record if is_known else None, secret) is (is_known and is_right)
-    assert work == [("hmac", 43, "sha256"), ("compare", 64, 64)]
+    monkeypatch.setattr(keys, "hashlib", Counted)
+    fits = issued_with.id in (None, checked_with.id)
+    accepted = checked_with.matches(record if is_known else None, secret)
+    assert accepted is (is_known and is_right and fits)
+    assert work == [("hmac", 43, "sha256"), ("sha256", 43), ("compare", 64, 64)]
 
 
 def test_a_key_is_valid_until_it_expires_or_is_revoked() -> None:
@@ -171,7 +187,9 @@ def test_a_record_of_the_first_release_is_read() -> None:
     assert record.scopes == {KeyScope.OPS, KeyScope.RUNS_READ}
     assert (record.created_at, record.expires_at) == (1760000000.5, 1770000000.0)
     assert (record.revoked_at, record.rotated_to) == (None, None)
-    assert record.to_bytes() == stored
+    # It has a pepper, although it does not say so.
+    assert record.hash_kind is HashKind.HMAC
+    assert json.loads(record.to_bytes()) == {**json.loads(stored), "hash_kind": "hmac-sha256"}
 
 
 @given(
@@ -197,21 +215,70 @@ def test_any_bytes_are_a_record_or_a_validation_error(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("secret", "reason"),
     [
-        (None, "is not set"),
         ("fifteen-letters", "15 characters; at least 16"),
         ("a-long-random-secret", "the public example from the documentation"),
     ],
 )
-def test_a_missing_or_weak_pepper_is_refused(secret: str | None, reason: str) -> None:
+def test_a_weak_pepper_is_refused(secret: str, reason: str) -> None:
     with pytest.raises(SettingsError, match=reason) as refused:
-        Pepper.of(HttpAuthSettings(auth_pepper=None if secret is None else SecretStr(secret)))
+        Pepper.of(HttpAuthSettings(auth_pepper=SecretStr(secret)))
     assert "PYOCO_AUTH_PEPPER" in str(refused.value)
     assert "openssl rand -hex 32" in str(refused.value)
-    assert secret is None or secret not in str(refused.value)
+    assert secret not in str(refused.value)
 
 
 def test_a_pepper_has_an_id_that_does_not_contain_it() -> None:
     pepper = Pepper.of(HttpAuthSettings(auth_pepper=SecretStr("sixteen-letters!")))
     assert pepper.id == Pepper(SecretStr("sixteen-letters!")).id
     assert pepper.id != PEPPER.id
+    assert pepper.id is not None
     assert re.fullmatch(r"[0-9a-f]{8}", pepper.id)
+
+
+def test_without_a_pepper_the_record_holds_the_sha256_of_the_secret() -> None:
+    pepper = Pepper.of(HttpAuthSettings(auth_pepper=None))
+    record, text = issue_key(pepper, tenant_id="acme", now=NOW)
+    secret = presented(text).secret
+    assert record.secret_hash == hashlib.sha256(secret.encode()).hexdigest()
+    assert (record.hash_kind, record.pepper_id) == (HashKind.SHA256, None)
+    assert b"pepper_id" not in record.to_bytes()
+    assert ApiKeyRecord.model_validate_json(record.to_bytes()) == record
+    for each in (pepper, PEPPER):
+        assert each.matches(record, secret)
+        assert not each.matches(record, secret[:-1] + ("A" if secret[-1] != "A" else "B"))
+
+
+@given(st.sampled_from([None, "a-pepper-for-tests", "another-pepper-for-tests"]))
+def test_a_hash_is_not_accepted_as_one_of_the_other_kind(own: str | None) -> None:
+    """Neither kind can be presented as the other, with any pepper on the gateway or none."""
+    pepper = Pepper(None if own is None else SecretStr(own))
+    secret = 43 * "s"
+    record, _ = issued()
+    peppered = hmac.digest((own or "").encode(), secret.encode(), "sha256").hex()
+    plain = hashlib.sha256(secret.encode()).hexdigest()
+    as_hmac = {"hash_kind": HashKind.HMAC, "pepper_id": pepper.id or PEPPER.id}
+    as_plain = {"hash_kind": HashKind.SHA256, "pepper_id": None}
+    for changes, accepted in (
+        ({**as_hmac, "secret_hash": peppered}, own is not None),
+        ({**as_hmac, "secret_hash": plain}, False),
+        ({**as_plain, "secret_hash": peppered}, False),
+        ({**as_plain, "secret_hash": plain}, True),
+    ):
+        stored = json.dumps({**json.loads(record.to_bytes()), **changes})
+        read = ApiKeyRecord.model_validate_json(stored)
+        assert pepper.matches(read, secret) is accepted
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"hash_kind": "sha256"},
+        {"hash_kind": "argon2"},
+        {"hash_kind": None},
+        {"pepper_id": None},
+    ],
+)
+def test_a_record_with_an_unknown_or_contradictory_hash_is_invalid(changes: dict[str, Any]) -> None:
+    stored = {**json.loads(issued()[0].to_bytes()), **changes}
+    with pytest.raises(ValidationError):
+        ApiKeyRecord.model_validate_json(json.dumps(stored))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
+import earlier_keys
 from key_admin import (
     KEYED,
     HeldKey,
@@ -119,6 +120,31 @@ async def test_wrong_expired_revoked_and_unknown_keys_get_the_same_answer(
                 if method != "HEAD":
                     bodies.add(response.content)
         assert [json.loads(body)["err_id"] for body in bodies] == ["ERR-PYOCO-0015"]
+
+
+async def test_a_key_of_an_earlier_server_is_named_in_the_refusal(
+    keyed: Keyed, store: "Store", caplog: pytest.LogCaptureFixture
+) -> None:
+    http, key_admin = keyed
+    for key, value in earlier_keys.RECORDS.items():
+        await store.js.publish(f"$KV.pyoco_auth.{key}", value)
+    # The gateway has read them too when it accepts a key that was written later.
+    await knows(http, await key_admin.issue())
+    headers = {"X-API-Key": earlier_keys.KEY, "X-Request-ID": "same"}
+    refused = await http.get("/runs", headers=headers)
+    body = refused.json()
+    assert (refused.status_code, body["err_id"]) == (403, "ERR-PYOCO-0015")
+    assert "was issued by an earlier server" in body["detail"]
+    assert "pyoco-server-admin api-key create" in body["detail"]
+    # The answer depends on the form of the key alone: it does not show which key ids exist.
+    for other in (
+        earlier_keys.KEY.replace(earlier_keys.KEY_ID, 24 * "0"),
+        earlier_keys.KEY[:-4] + "AAAA",
+    ):
+        again = await http.get("/runs", headers={**headers, "X-API-Key": other})
+        assert (again.status_code, again.content) == (403, refused.content)
+    assert earlier_keys.KEY[-43:] not in caplog.text
+    assert "invalid key record" not in caplog.text
 
 
 async def test_a_scope_gives_access_to_its_routes_and_no_others(keyed: Keyed) -> None:

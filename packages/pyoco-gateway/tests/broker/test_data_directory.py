@@ -1,6 +1,8 @@
 """Locking and cleaning of data directories."""
 
+import errno
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -108,3 +110,75 @@ def test_a_directory_that_cannot_be_created_is_named_with_its_option(tmp_path: P
     refusal = pytest.raises(EmbeddedBrokerError, match="--data-dir")
     with refusal, locked_directory(tmp_path / "file" / "data"):
         pass
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_a_new_directory_is_closed_to_other_users(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        with locked_directory(tmp_path / "above" / "data"):
+            assert mode_of(tmp_path / "above" / "data") == 0o700
+            assert mode_of(tmp_path / "above" / "data" / "lock") == 0o600
+    finally:
+        os.umask(before)
+    # The directories above it are not ours.
+    assert mode_of(tmp_path / "above") == 0o777 & ~umask
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o770, 0o777, 0o1777])
+def test_a_directory_of_pyoco_server_is_closed_to_other_users(
+    tmp_path: Path, mode: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    directory = tmp_path / "data"
+    with locked_directory(directory):
+        pass
+    directory.chmod(mode)
+    with locked_directory(directory):
+        assert mode_of(directory) == 0o700
+    # An empty directory, such as the mount point of a volume, is taken over in the same way.
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    empty.chmod(mode)
+    with locked_directory(empty):
+        assert mode_of(empty) == 0o700
+    assert caplog.records == []
+
+
+def test_a_directory_with_other_files_is_not_changed_but_a_warning_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It may be a directory that other users need, such as `/tmp`."""
+    (tmp_path / "thesis.txt").touch()
+    tmp_path.chmod(0o755)
+    with locked_directory(tmp_path):
+        assert mode_of(tmp_path) == 0o755
+    (warning,) = caplog.records
+    assert warning.getMessage() == "other users can read the data directory"
+    assert getattr(warning, "path", None) == str(tmp_path)
+    assert getattr(warning, "fix", None) == f"chmod 700 {tmp_path}"
+    tmp_path.chmod(0o700)
+    caplog.clear()
+    with locked_directory(tmp_path):
+        assert caplog.records == []
+
+
+def test_a_directory_of_another_owner_is_used_with_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """For example a volume that belongs to root and is writable for a group."""
+    directory = tmp_path / "volume"
+    directory.mkdir()
+    directory.chmod(0o770)
+
+    def refused(*_: object) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(Path, "chmod", refused)
+    with locked_directory(directory):
+        assert mode_of(directory) == 0o770
+    (warning,) = caplog.records
+    assert warning.getMessage() == "other users can read the data directory"

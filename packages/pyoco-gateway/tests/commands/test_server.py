@@ -112,21 +112,19 @@ def test_an_invalid_setting_in_the_env_file_is_named_too(
 @pytest.mark.parametrize(
     ("pepper", "reason"),
     [
-        (None, "is not set"),
         ("fifteen-letters", "is too short: 15 characters"),
         ("a-long-random-secret", "is the public example from the documentation"),
     ],
 )
-def test_authentication_with_a_missing_or_weak_pepper_is_refused_at_start(
-    pepper: str | None,
+def test_authentication_with_a_weak_pepper_is_refused_at_start(
+    pepper: str,
     reason: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The gateway must not start without the authentication that the operator configured."""
     monkeypatch.setenv("PYOCO_HTTP_AUTH_MODE", "api_key")
-    if pepper is not None:
-        monkeypatch.setenv("PYOCO_AUTH_PEPPER", pepper)
+    monkeypatch.setenv("PYOCO_AUTH_PEPPER", pepper)
 
     assert run(["up", "--port", "0"]) == 1
 
@@ -134,7 +132,7 @@ def test_authentication_with_a_missing_or_weak_pepper_is_refused_at_start(
     assert f"PYOCO_AUTH_PEPPER: {reason}" in output.err
     assert "example: PYOCO_AUTH_PEPPER=$(openssl rand -hex 32)" in output.err
     assert "ERR-PYOCO-0108" in output.err
-    assert pepper is None or pepper not in output.out + output.err
+    assert pepper not in output.out + output.err
 
 
 @pytest.mark.parametrize("command", ["up", "dev"])

@@ -48,8 +48,9 @@ async def test_a_letter_becomes_a_new_run_with_the_same_flow_and_params(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     params = {"day": "2026-11-17", "n": [1, {"deep": None}]}
+    owner = {"tenant_id": "acme", "api_key_id": "k1"}
     seq, old = await failed(
-        store, flow_name="日次集計", tag="gpu", tags=["nightly", "経理"], params=params
+        store, flow_name="日次集計", tag="gpu", tags=["nightly", "経理"], params=params, **owner
     )
     answer = await gateway.post(f"/dlq/{seq}/redrive")
     assert answer.status_code == 200
@@ -63,6 +64,7 @@ async def test_a_letter_becomes_a_new_run_with_the_same_flow_and_params(
     (job,) = await store.jobs()
     assert (job.subject, job.body["run_id"]) == ("pyoco.work.gpu", new)
     assert (job.body["params"], job.body["record"]["redriven_from"]) == (params, old)
+    assert {name: job.body.get(name) for name in owner} == owner
     # The old run is unchanged; its letter is removed.
     assert (await gateway.get(f"/runs/{old}")).json()["status"] == "FAILED"
     assert await letters_left(gateway) == []

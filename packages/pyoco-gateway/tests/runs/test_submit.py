@@ -1,6 +1,7 @@
 """Concurrent and failing submissions with one idempotency key."""
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import anyio
 import pytest
@@ -119,6 +120,13 @@ async def test_a_repeat_is_the_same_run_and_the_same_job(
     assert [each.replayed for each in (first, again, elsewhere)] == [False, True, True]
     assert {each.run.run_id for each in (first, again, elsewhere)} == {KEY.run_id}
     assert await jobs(broker) == 1
+
+
+async def test_the_job_names_tenant_and_key_of_its_submission(one: SubmitRun, store: Any) -> None:
+    await one(SUBMISSION, tenant("acme"))
+    (job,) = await store.jobs()
+    assert job.body.get("tenant_id") == "acme"
+    assert job.body.get("api_key_id") == "key of acme"
 
 
 @pytest.mark.parametrize("status", [status for status in RunStatus if status != "PENDING"])

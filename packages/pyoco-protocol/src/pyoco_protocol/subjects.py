@@ -8,6 +8,9 @@ WORK_STREAM: Final = "PYOCO_WORK"
 DLQ_STREAM: Final = "PYOCO_DLQ"
 RUN_LOG_STREAM: Final = "PYOCO_RUN_LOGS"
 
+# Before the key id in the keys of an earlier server's records in the bucket of API keys.
+_EARLIER_API_KEYS: Final = "api_keys."
+
 # Core NATS subjects: messages are not stored and may be lost.
 _CANCEL_HINTS: Final = "pyoco.hint.cancel"
 _WORKER_PINGS: Final = "pyoco.hint.ping"
@@ -79,6 +82,16 @@ def kv_key(bucket: str, key: str) -> str:
 def kv_stream(bucket: str) -> str:
     """Return the stream of a bucket."""
     return f"KV_{bucket}"
+
+
+def earlier_api_key(key_id: str) -> str:
+    """Return the key of an earlier server's record in the bucket of API keys."""
+    return f"{_EARLIER_API_KEYS}{key_id}"
+
+
+def key_id_of_earlier_api_key(key: str) -> str | None:
+    """Return the key id in the key of an earlier server's record; None for any other key."""
+    return key.removeprefix(_EARLIER_API_KEYS) if key.startswith(_EARLIER_API_KEYS) else None
 
 
 def object_stream(bucket: str) -> str:

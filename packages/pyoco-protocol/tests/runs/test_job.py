@@ -135,15 +135,19 @@ def test_the_job_of_a_run_is_always_the_same(run: RunSnapshot) -> None:
     assert job == RunJob.of(run, default_tag="other")
 
 
-def test_every_job_of_a_run_names_its_tenant() -> None:
+def test_every_job_of_a_run_names_its_tenant_and_key() -> None:
     run = snapshot(tenant_id="acme", api_key_id="k1")
     job = RunJob.of(run, default_tag="default")
-    assert job.tenant_id == "acme"
+    # On the job itself: a worker of another kind does not read `record`.
+    sent = json.loads(job.to_bytes())
+    assert (sent.get("tenant_id"), sent.get("api_key_id")) == ("acme", "k1")
     recorded = RunJob.from_bytes(job.with_record(run, 3).to_bytes()).recorded_run()
     assert recorded is not None
     assert (recorded.tenant_id, recorded.api_key_id) == ("acme", "k1")
-    # Without authentication there is no tenant.
-    assert b"tenant" not in RunJob.of(snapshot(), default_tag="default").to_bytes()
+    # Without authentication there is neither.
+    plain = RunJob.of(snapshot(), default_tag="default").to_bytes()
+    assert b"tenant" not in plain
+    assert b"api_key" not in plain
 
 
 def test_a_run_without_a_tag_is_queued_under_the_default() -> None:

@@ -8,11 +8,12 @@ from typing import Final, Self
 import anyio
 from pydantic import ValidationError
 
+from pyoco_gateway.access.earlier_keys import EarlierKeyRecord
 from pyoco_gateway.access.keys import ApiKeyRecord, Pepper
 from pyoco_protocol.jetstream.bucket_watch import BucketWatch, Entry
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.problems import BrokerUnavailableError
-from pyoco_protocol.subjects import Names
+from pyoco_protocol.subjects import Names, key_id_of_earlier_api_key
 from pyoco_protocol.topology import LIMIT_MARKER_SEC
 
 _log = logging.getLogger(__name__)
@@ -34,11 +35,11 @@ class KeyCache:
         broker: Broker,
         bucket: str,
         *,
-        pepper_id: str | None = None,
+        pepper: Pepper | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._watch = BucketWatch(broker, bucket, self)
-        self._pepper_id = pepper_id
+        self._pepper = pepper
         self._clock = clock
         self._records: dict[str, ApiKeyRecord] = {}
         # The records before a reset, until the watch has caught up.
@@ -49,13 +50,14 @@ class KeyCache:
         self._starts_over = False
         self._caught_up_at = float("-inf")
         self._caught_up_event = anyio.Event()
+        self._earlier: dict[str, EarlierKeyRecord] = {}
         # Bucket keys whose values are not valid records.
         self.unreadable: set[str] = set()
 
     @classmethod
     def of(cls, broker: Broker, names: Names, pepper: Pepper) -> Self:
-        """Return a cache that logs a warning for keys issued with another pepper."""
-        return cls(broker, names.auth_bucket, pepper_id=pepper.id)
+        """Return a cache that logs a warning for keys that cannot be checked with this pepper."""
+        return cls(broker, names.auth_bucket, pepper=pepper)
 
     async def run(self) -> None:
         """Watch the bucket until cancelled."""
@@ -89,6 +91,10 @@ class KeyCache:
         """Return the records of all keys, in no particular order."""
         return list(self._records.values())
 
+    def earlier_records(self) -> list[EarlierKeyRecord]:
+        """Return the records of keys that an earlier server has issued; none of them is valid."""
+        return list(self._earlier.values())
+
     def subscribe(self, callback: OnKeyChanged) -> None:
         """Call `callback` with the key id when a key has changed or was deleted."""
         self._callbacks.append(callback)
@@ -100,6 +106,9 @@ class KeyCache:
         if entry.revision <= self._revisions.get(entry.key, 0):
             return
         self._revisions[entry.key] = entry.revision
+        if (earlier_id := key_id_of_earlier_api_key(entry.key)) is not None:
+            self._note_earlier(entry, earlier_id)
+            return
         record = self._read(entry)
         if record is None:
             self._records.pop(entry.key, None)
@@ -117,6 +126,7 @@ class KeyCache:
             self._before = self._records
         self._records = {}
         self._revisions.clear()
+        self._earlier.clear()
         self.unreadable.clear()
 
     def on_resumed(self) -> None:
@@ -157,15 +167,39 @@ class KeyCache:
             record = None
         # A copy of a record under another key id must not grant access.
         if record is None or record.key_id != entry.key:
-            self.unreadable.add(entry.key)
-            _log.warning("invalid key record; the key is refused", extra=_fields(entry))
+            self._note_unreadable(entry)
             return None
-        if self._pepper_id is not None and record.pepper_id != self._pepper_id:
+        if self._pepper is not None and not self._pepper.fits(record):
             _log.warning(
-                "key was issued with another PYOCO_AUTH_PEPPER; it is refused",
-                extra={**_fields(entry), "pepper_id": record.pepper_id, "ours": self._pepper_id},
+                "key was issued with a PYOCO_AUTH_PEPPER, which is not set; it is refused"
+                if self._pepper.id is None
+                else "key was issued with another PYOCO_AUTH_PEPPER; it is refused",
+                extra={**_fields(entry), "pepper_id": record.pepper_id, "ours": self._pepper.id},
             )
         return record
+
+    def _note_earlier(self, entry: Entry, key_id: str) -> None:
+        self.unreadable.discard(entry.key)
+        self._earlier.pop(entry.key, None)
+        if entry.value is None:
+            return
+        try:
+            record = EarlierKeyRecord.model_validate_json(entry.value)
+        except ValidationError:
+            record = None
+        if record is None or record.key_id != key_id:
+            self._note_unreadable(entry)
+            return
+        self._earlier[entry.key] = record
+        if self._pepper is not None and record.revoked_at is None:
+            _log.warning(
+                "key was issued by an earlier server; it is refused",
+                extra={**_fields(entry), "key_id": key_id},
+            )
+
+    def _note_unreadable(self, entry: Entry) -> None:
+        self.unreadable.add(entry.key)
+        _log.warning("invalid key record; the key is refused", extra=_fields(entry))
 
 
 def _fields(entry: Entry) -> dict[str, object]:

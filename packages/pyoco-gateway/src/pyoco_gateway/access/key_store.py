@@ -3,11 +3,12 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
 
 from pyoco_gateway.access.caller import KeyScope
+from pyoco_gateway.access.earlier_keys import EarlierKeyRecord, is_earlier_key_id
 from pyoco_gateway.access.keys import ApiKeyRecord, Pepper, issue_key
 from pyoco_protocol.jetstream.bucket import Bucket, ConflictError
 from pyoco_protocol.jetstream.connection import Broker
@@ -18,12 +19,14 @@ from pyoco_protocol.problems import (
     BrokerUnavailableError,
     PyocoError,
 )
-from pyoco_protocol.subjects import Names
+from pyoco_protocol.subjects import Names, earlier_api_key
+
+Record = TypeVar("Record", ApiKeyRecord, EarlierKeyRecord)
 
 _ID_ATTEMPTS: Final = 3
 
 # Returns the changed fields of a record; none if nothing changes.
-_Change = Callable[[ApiKeyRecord], dict[str, Any]]
+_Change = Callable[[Record], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +75,18 @@ class KeyStore:
             return Issued(record, key)
         raise BrokerUnavailableError("no free key id was found")
 
-    async def revoke(self, key_id: str, *, now: float) -> ApiKeyRecord:
-        """Revoke a key permanently and return it; a revoked key keeps its time of revocation."""
-        return await self._changed(
-            key_id, lambda found: {} if found.revoked_at is not None else {"revoked_at": now}
-        )
+    async def revoke(self, key_id: str, *, now: float) -> ApiKeyRecord | EarlierKeyRecord:
+        """Revoke a key permanently and return it; a revoked key keeps its time of revocation.
+
+        A key of an earlier server is revoked for that server, which may still be running.
+        """
+
+        def revoked(found: ApiKeyRecord | EarlierKeyRecord) -> dict[str, Any]:
+            return {} if found.revoked_at is not None else {"revoked_at": now}
+
+        if is_earlier_key_id(key_id):
+            return await self._changed(EarlierKeyRecord, key_id, revoked)
+        return await self._changed(ApiKeyRecord, key_id, revoked)
 
     async def rotate(
         self,
@@ -91,7 +101,11 @@ class KeyStore:
 
         The new key gets the lifetime of the old one, unless `expires_at` is given.
         """
-        former, _, _ = await self._read(key_id)
+        if is_earlier_key_id(key_id):
+            raise ApiKeyUnchangeableError(
+                key_id, "was issued by an earlier server and has no scopes that a new key could get"
+            )
+        former, _, _ = await self._read(ApiKeyRecord, key_id)
         _require_rotatable(former)
         if expires_at is None and former.expires_at is not None:
             expires_at = now + (former.expires_at - former.created_at)
@@ -114,7 +128,7 @@ class KeyStore:
 
         # The new key is stored first: a crash here leaves an unused key, and the old one works.
         try:
-            return await self._changed(key_id, retired), issued
+            return await self._changed(ApiKeyRecord, key_id, retired), issued
         except BrokerUnavailableError as error:
             raise BrokerUnavailableError(
                 f"{error.cause}; API key {successor} is stored, but was not shown"
@@ -124,32 +138,36 @@ class KeyStore:
             await self.revoke(successor, now=now)
             raise
 
-    async def _changed(self, key_id: str, change: _Change) -> ApiKeyRecord:
+    async def _changed(self, kind: type[Record], key_id: str, change: _Change[Record]) -> Record:
         while True:
-            record, stored, revision = await self._read(key_id)
+            record, stored, revision = await self._read(kind, key_id)
             changes = change(record)
             if not changes:
                 return record
             # Change the stored JSON, not the parsed record: a newer version may add fields.
             data = json.dumps({**stored, **changes}).encode()
             try:
-                await self._bucket.replace(key_id, data, revision)
+                await self._bucket.replace(_bucket_key(key_id), data, revision)
             except ConflictError:
                 continue
             return record.model_copy(update=changes)
 
-    async def _read(self, key_id: str) -> tuple[ApiKeyRecord, dict[str, Any], int]:
-        found = await self._bucket.read(key_id)
+    async def _read(self, kind: type[Record], key_id: str) -> tuple[Record, dict[str, Any], int]:
+        found = await self._bucket.read(_bucket_key(key_id))
         if found is None or found.data is None:
             raise ApiKeyNotFoundError(key_id)
         try:
-            record = ApiKeyRecord.model_validate_json(found.data)
+            record = kind.model_validate_json(found.data)
         except ValidationError:
             record = None
         if record is None or record.key_id != key_id:
             raise ApiKeyUnchangeableError(key_id, "has an invalid record; gateways refuse it")
         stored: dict[str, Any] = json.loads(found.data)
         return record, stored, found.revision
+
+
+def _bucket_key(key_id: str) -> str:
+    return earlier_api_key(key_id) if is_earlier_key_id(key_id) else key_id
 
 
 def _require_rotatable(record: ApiKeyRecord) -> None:

@@ -1,16 +1,25 @@
 """API keys: format, stored record and verification.
 
 A key has the form `pyoco_<key id>_<secret>`. The key id is not secret. The secret is not stored;
-the record holds its HMAC under a pepper that is not in the bucket.
+the record holds its HMAC under a pepper that is not in the bucket, or its SHA-256 if there is no
+pepper. A secret has 256 random bits, so its hash cannot be reversed without a pepper either.
 """
 
+import hashlib
 import hmac
 import re
 import secrets
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Annotated, Any, Final, Self
 
-from pydantic import BeforeValidator, SecretStr, StringConstraints, field_serializer
+from pydantic import (
+    BeforeValidator,
+    SecretStr,
+    StringConstraints,
+    field_serializer,
+    model_validator,
+)
 
 from pyoco_gateway.access.caller import KeyScope
 from pyoco_protocol.ids import MAX_TAG_CHARS, TAG_PATTERN, Label, UnixSeconds
@@ -19,7 +28,7 @@ from pyoco_protocol.settings import HttpAuthSettings
 from pyoco_protocol.wire import WireModel
 
 _ALL_SCOPES: Final = frozenset(KeyScope)
-DEFAULT_SCOPES: Final = frozenset({KeyScope.RUNS_READ, KeyScope.RUNS_WRITE})
+DEFAULT_SCOPES: Final = _ALL_SCOPES - {KeyScope.ADMIN}
 
 # Without `_`, the separator of a key, and without `-`, which would make an id look like an option.
 _ID_ALPHABET: Final = "abcdefghijklmnopqrstuvwxyz234567"
@@ -51,6 +60,13 @@ KeyId = Annotated[str, StringConstraints(pattern=rf"^{_KEY_ID}$")]
 _Scopes = Annotated[frozenset[KeyScope], BeforeValidator(_known_scopes)]
 
 
+class HashKind(StrEnum):
+    """How the secret of a key is hashed; a secret is compared with this kind of hash only."""
+
+    HMAC = "hmac-sha256"
+    SHA256 = "sha256"
+
+
 class ApiKeyRecord(WireModel):
     """The stored record of a key; its bucket key is the key id."""
 
@@ -59,7 +75,10 @@ class ApiKeyRecord(WireModel):
     name: Label | None = None
     scopes: _Scopes
     secret_hash: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-    pepper_id: str
+    # Records from before this field have a pepper.
+    hash_kind: HashKind = HashKind.HMAC
+    # None for a hash without a pepper.
+    pepper_id: str | None = None
     created_at: UnixSeconds
     expires_at: UnixSeconds | None = None
     revoked_at: UnixSeconds | None = None
@@ -73,6 +92,12 @@ class ApiKeyRecord(WireModel):
     def to_bytes(self) -> bytes:
         """Return the stored form, without fields that are None."""
         return self.model_dump_json(exclude_none=True).encode()
+
+    @model_validator(mode="after")
+    def _pepper_fits_kind(self) -> Self:
+        if (self.hash_kind is HashKind.HMAC) != (self.pepper_id is not None):
+            raise ValueError("pepper_id belongs to an HMAC, and only to an HMAC")
+        return self
 
     @field_serializer("scopes")
     def _in_order(self, scopes: frozenset[KeyScope]) -> list[str]:
@@ -96,19 +121,21 @@ class PresentedKey:
 
 
 class Pepper:
-    """The secret under which key secrets are hashed."""
+    """The secret under which key secrets are hashed; None if the operator has not set one."""
 
-    def __init__(self, secret: SecretStr) -> None:
-        self._secret = secret.get_secret_value().encode()
+    def __init__(self, secret: SecretStr | None) -> None:
+        self._secret = None if secret is None else secret.get_secret_value().encode()
         # Identifies the pepper without revealing it.
-        self.id: Final = self._digest("pyoco pepper id")[:_PEPPER_ID_CHARS]
+        self.id: Final = (
+            None if secret is None else self._hmac("pyoco pepper id")[:_PEPPER_ID_CHARS]
+        )
 
     @classmethod
     def of(cls, auth: HttpAuthSettings) -> Self:
-        """Return the pepper in the settings; raise SettingsError if it is missing or weak."""
+        """Return the pepper in the settings; raise SettingsError if it is weak."""
         secret = auth.auth_pepper
         if secret is None:
-            raise _pepper_problem("is not set; keys cannot be checked or issued without it")
+            return cls(None)
         text = secret.get_secret_value()
         if len(text) < MIN_PEPPER_CHARS:
             raise _pepper_problem(
@@ -118,21 +145,36 @@ class Pepper:
             raise _pepper_problem("is the public example from the documentation")
         return cls(secret)
 
+    @property
+    def hash_kind(self) -> HashKind:
+        """How the secrets of new keys are hashed."""
+        return HashKind.SHA256 if self._secret is None else HashKind.HMAC
+
     def hash(self, secret: str) -> str:
-        """Return the hash of a key's secret."""
-        return self._digest(secret)
+        """Return the hash of a new key's secret, of the kind `hash_kind`."""
+        return _sha256(secret) if self._secret is None else self._hmac(secret)
+
+    def fits(self, record: ApiKeyRecord) -> bool:
+        """Return whether the secret of this key can be checked: with this pepper, or without."""
+        return record.hash_kind is HashKind.SHA256 or record.pepper_id == self.id
 
     def matches(self, record: ApiKeyRecord | None, secret: str) -> bool:
         """Return whether `secret` is the key's; False if `record` is None.
 
-        Takes equally long in both cases, so that response times do not reveal which key ids exist.
+        Takes equally long in all cases, so that response times do not reveal which key ids exist:
+        both hashes are made, and one of them is compared.
         """
-        stored = _DUMMY_HASH if record is None else record.secret_hash
-        is_same = hmac.compare_digest(self._digest(secret), stored)
-        return is_same and record is not None
+        peppered, plain = self._hmac(secret), _sha256(secret)
+        if record is None:
+            hmac.compare_digest(peppered, _DUMMY_HASH)
+            return False
+        given = plain if record.hash_kind is HashKind.SHA256 else peppered
+        is_same = hmac.compare_digest(given, record.secret_hash)
+        return is_same and self.fits(record)
 
-    def _digest(self, text: str) -> str:
-        return hmac.digest(self._secret, text.encode(), "sha256").hex()
+    def _hmac(self, text: str) -> str:
+        # Without a pepper the result only takes the time: `fits` refuses the record.
+        return hmac.digest(self._secret or b"", text.encode(), "sha256").hex()
 
 
 def issue_key(
@@ -153,6 +195,7 @@ def issue_key(
         name=name,
         scopes=scopes,
         secret_hash=pepper.hash(secret),
+        hash_kind=pepper.hash_kind,
         pepper_id=pepper.id,
         created_at=now,
         expires_at=expires_at,
@@ -163,6 +206,10 @@ def issue_key(
 def is_key_id(text: str) -> bool:
     """Return whether `text` has the form of a key id."""
     return re.fullmatch(_KEY_ID, text) is not None
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _pepper_problem(what: str) -> SettingsError:

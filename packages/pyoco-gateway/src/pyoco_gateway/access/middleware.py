@@ -9,6 +9,7 @@ import anyio
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pyoco_gateway.access.caller import ANONYMOUS, UNRESTRICTED, Caller, KeyScope, set_caller
+from pyoco_gateway.access.earlier_keys import is_earlier_key
 from pyoco_gateway.access.key_header import key_in
 from pyoco_gateway.access.keys import PresentedKey
 from pyoco_gateway.access.refusal_counter import Refusal, RefusalCounter
@@ -147,24 +148,27 @@ class AccessMiddleware:
     def _authenticated(self, scope: Scope) -> Caller:
         text = key_in(scope["headers"], self._header_bytes)
         if text is None:
-            error = ApiKeyMissingError(self._header)
-            raise _RefusedError(Refusal.KEY_MISSING, error, _CHALLENGE)
+            missing = ApiKeyMissingError(self._header)
+            raise _RefusedError(Refusal.KEY_MISSING, missing, _CHALLENGE)
         presented = PresentedKey.parse(text)
         if presented is None:
-            raise self._wrong_key(scope, None)
+            invalid = ApiKeyInvalidError(is_of_earlier_server=is_earlier_key(text))
+            raise self._wrong_key(scope, None, invalid)
         check = provided(scope, AccessServices).key_check
         if check is None:
             raise RuntimeError("keys are required, but nothing checks them")
         try:
             return check(presented)
-        except ApiKeyInvalidError:
-            raise self._wrong_key(scope, presented.key_id) from None
+        except ApiKeyInvalidError as error:
+            raise self._wrong_key(scope, presented.key_id, error) from None
         except BrokerUnavailableError as error:
             if not self._warnings.wait_for(Refusal.KEYS_UNKNOWN):
                 _log.warning("requests are refused: the API keys cannot be read")
             raise _RefusedError(Refusal.KEYS_UNKNOWN, error) from None
 
-    def _wrong_key(self, scope: Scope, key_id: str | None) -> _RefusedError:
+    def _wrong_key(
+        self, scope: Scope, key_id: str | None, error: ApiKeyInvalidError
+    ) -> _RefusedError:
         """Return the refusal of a wrong key: 403, or 429 after too many of them.
 
         Failed attempts never delay a valid key. Otherwise a caller that knows another's key id and
@@ -177,7 +181,7 @@ class AccessMiddleware:
             wait = wait or self._failures_of_address.wait_for(address)
             if wait:
                 return self._too_many(Refusal.BACK_OFF, wait, peer=address)
-        return _RefusedError(Refusal.KEY_INVALID, ApiKeyInvalidError())
+        return _RefusedError(Refusal.KEY_INVALID, error)
 
     def _too_many(self, reason: Refusal, wait: float, **caller: Any) -> _RefusedError:
         if not self._warnings.wait_for((reason, *caller.values())):

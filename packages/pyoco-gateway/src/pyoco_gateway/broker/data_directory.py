@@ -1,17 +1,23 @@
 """A data directory that one server at a time can use."""
 
 import fcntl
+import logging
 import os
 import shutil
+import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from pyoco_protocol.problems import BrokerLockHeldError, CliUsageError, EmbeddedBrokerError
 
+_log = logging.getLogger(__name__)
+
 _LOCK: Final = "lock"
+# Streams contain params, results and key records, and the embedded broker has no logins.
+_OWNER_ONLY: Final = 0o700
 # `--clean` only empties directories that contain this file.
 _MARKER: Final = ".pyoco-data"
 _MARKER_TEXT: Final = (
@@ -29,9 +35,12 @@ def locked_directory(directory: Path, *, clean: bool = False) -> Iterator[int]:
 
     A child process that inherits the descriptor holds the lock too: the broker keeps it until it
     has ended, even if this process is killed. `clean` empties the directory first.
+
+    Other users get no access to a directory that is new, empty or our own.
     """
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(mode=_OWNER_ONLY, exist_ok=True)
         if not any(directory.iterdir()):
             (directory / _MARKER).write_text(_MARKER_TEXT, encoding="utf-8")
         if clean and not (directory / _MARKER).is_file():
@@ -39,7 +48,8 @@ def locked_directory(directory: Path, *, clean: bool = False) -> Iterator[int]:
                 f"--clean: {directory} is not empty and was not created by pyoco-server",
                 "pyoco-server dev --clean --data-dir .pyoco/dev",
             )
-        lock = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        _close_to_others(directory)
+        lock = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise EmbeddedBrokerError(
             f"the data directory {directory} cannot be used: {error.strerror}; "
@@ -54,6 +64,24 @@ def locked_directory(directory: Path, *, clean: bool = False) -> Iterator[int]:
         yield lock
     finally:
         os.close(lock)
+
+
+def _close_to_others(directory: Path) -> None:
+    """Remove the access of other users; log a warning where that is not possible.
+
+    A directory with other files is left unchanged, because other users may need it.
+    """
+    if not stat.S_IMODE(directory.stat().st_mode) & ~_OWNER_ONLY:
+        return
+    if (directory / _MARKER).is_file():
+        # Refused if the directory has another owner, for example that of a mounted volume.
+        with suppress(PermissionError):
+            directory.chmod(_OWNER_ONLY)
+            return
+    _log.warning(
+        "other users can read the data directory",
+        extra={"path": str(directory), "fix": f"chmod 700 {directory}"},
+    )
 
 
 def _acquire(lock: int, directory: Path) -> None:

@@ -11,6 +11,7 @@ import anyio
 import pytest
 from pydantic import SecretStr
 
+import earlier_keys
 from pyoco_gateway import __version__
 from pyoco_gateway.access.key_cache import KeyCache
 from pyoco_gateway.access.keys import ApiKeyRecord, Pepper, PresentedKey
@@ -35,9 +36,10 @@ KEY_ID = "a2b3c4d5e6f7"
 class AdminCommand:
     """Runs `pyoco-server-admin` commands, each as a process."""
 
-    def __init__(self, nats_url: str, **environ: str) -> None:
+    def __init__(self, nats_url: str, **environ: str | None) -> None:
         settings = {"PYOCO_NATS_URL": nats_url, "PYOCO_AUTH_PEPPER": PEPPER, **environ}
-        self._environ = clean_environment(settings)
+        given = {name: value for name, value in settings.items() if value is not None}
+        self._environ = clean_environment(given)
         # Stderr of the last command, and of all commands.
         self.stderr = self.all_stderr = ""
 
@@ -81,12 +83,13 @@ async def test_only_the_key_is_on_stdout_and_it_matches_the_record(
         env=clean_environment({"PYOCO_LOAD_DOTENV": "1", "PYOCO_ENV_FILE": str(file)}),
     )
     key, output = parts_of(done.stdout.decode()), done.stderr.decode()
-    for text in (key.key_id, "acme", "runs:read, runs:write", "cannot be shown again"):
+    scopes = "ops, runs:read, runs:write, wheels:write"
+    for text in (key.key_id, "acme", f"scopes   {scopes}\n", "cannot be shown again"):
         assert text in output
     (record,) = await stored_in(broker, "acme_keys")
     assert Pepper(SecretStr(PEPPER)).matches(record, key.secret)
     assert (record.tenant_id, record.name) == ("acme", "夜間 batch")
-    assert {scope.value for scope in record.scopes} == {"runs:read", "runs:write"}
+    assert ", ".join(sorted(record.scopes)) == scopes
     assert record.expires_at is not None
     assert 0 <= record.expires_at - before - 30 * 86_400 < 60
 
@@ -159,6 +162,71 @@ async def test_unusual_records_are_marked_and_revoking_needs_no_pepper(
     await admin("revoke", "--key-id", key_id)
     (record,) = await stored_in(broker)
     assert record.revoked_at is not None
+
+
+async def test_keys_of_an_earlier_server_are_listed_as_such(
+    nats_server: NatsServer, broker: Broker
+) -> None:
+    bucket = Bucket(broker, Names().auth_bucket)
+    admin = AdminCommand(nats_server.url)
+    ours = parts_of(await admin("create", "--tenant", "acme")).key_id
+    for key, value in earlier_keys.RECORDS.items():
+        await bucket.create(key, value)
+    _, *rows = (await admin("list")).splitlines()
+    assert [row.split()[:3] for row in rows] == [
+        [earlier_keys.KEY_ID, "acme", "refused"],
+        [ours, "acme", "active"],
+        [earlier_keys.REVOKED_ID, "gone", "revoked"],
+    ]
+    assert ["issued by an earlier server" in row for row in rows] == [True, False, True]
+    # They are not reported as damaged.
+    assert admin.stderr == ""
+    listed = json.loads(await admin("list", "--tenant", "acme", "--json"))
+    assert [each["issued_by_earlier_server"] for each in listed] == [True, False]
+    assert [each["state"] for each in listed] == ["refused", "active"]
+    assert {*listed[0]} == {*listed[1]}
+    assert "hash_b64" not in json.dumps(listed)
+
+
+async def test_a_key_of_an_earlier_server_can_be_revoked_but_not_rotated(
+    nats_server: NatsServer, broker: Broker
+) -> None:
+    admin, key_id = AdminCommand(nats_server.url), earlier_keys.KEY_ID
+    await admin("revoke", "--key-id", key_id, code=1)
+    assert f"no API key has the id {key_id} [ERR-PYOCO-0133]" in admin.stderr
+    bucket = Bucket(broker, Names().auth_bucket)
+    (name, value), *_ = earlier_keys.RECORDS.items()
+    await bucket.create(name, value)
+    await admin("rotate", "--key-id", key_id, code=1)
+    assert f"API key {key_id} was issued by an earlier server" in admin.stderr
+    assert "[ERR-PYOCO-0134]" in admin.stderr
+    await admin("revoke", "--key-id", key_id)
+    assert f"key {key_id} of tenant acme is revoked" in admin.stderr
+    found = await bucket.read(name)
+    assert found is not None
+    assert found.data is not None
+    # The earlier server reads the record too.
+    changed = json.loads(found.data)
+    assert time.time() - changed.pop("revoked_at") < 60
+    assert {**changed, "revoked_at": None} == json.loads(value)
+
+
+async def test_a_key_that_cannot_be_checked_without_its_pepper_is_marked(
+    nats_server: NatsServer,
+) -> None:
+    peppered = parts_of(await AdminCommand(nats_server.url)("create", "--tenant", "acme")).key_id
+    admin = AdminCommand(nats_server.url, PYOCO_AUTH_PEPPER=None)
+    plain = parts_of(await admin("create", "--tenant", "acme")).key_id
+    listed = {each["key_id"]: each for each in json.loads(await admin("list", "--json"))}
+    assert (listed[plain]["hash_kind"], listed[peppered]["hash_kind"]) == ("sha256", "hmac-sha256")
+    assert (listed[plain]["fits_pepper"], listed[peppered]["fits_pepper"]) == (True, False)
+    marked = [row for row in (await admin("list")).splitlines() if "PYOCO_AUTH_PEPPER" in row]
+    assert [row.split()[0] for row in marked] == [peppered]
+    assert "issued with a PYOCO_AUTH_PEPPER, which is not set here" in marked[0]
+    # With any pepper, the key without one fits.
+    other = AdminCommand(nats_server.url, PYOCO_AUTH_PEPPER="another-pepper-0123456789")
+    marked = [row for row in (await other("list")).splitlines() if "PYOCO_AUTH_PEPPER" in row]
+    assert [row.split()[0] for row in marked] == [peppered]
 
 
 async def test_a_key_that_could_not_be_printed_is_named(
@@ -267,21 +335,19 @@ def test_a_whole_key_instead_of_a_key_id_is_refused_and_not_printed(
 
 
 @pytest.mark.parametrize("arguments", [["create", "--tenant", "a"], ["rotate", "--key-id", KEY_ID]])
-@pytest.mark.parametrize("pepper", [None, "fifteen-letters"])
 @pytest.mark.usefixtures("_own_environment")
-def test_no_key_is_created_with_a_missing_or_weak_pepper(
+def test_no_key_is_created_with_a_weak_pepper(
     arguments: list[str],
-    pepper: str | None,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    if pepper is not None:
-        monkeypatch.setenv("PYOCO_AUTH_PEPPER", pepper)
+    pepper = "fifteen-letters"
+    monkeypatch.setenv("PYOCO_AUTH_PEPPER", pepper)
     assert run(["api-key", *arguments]) == 1
     output = capsys.readouterr().err
     assert "PYOCO_AUTH_PEPPER: is " in output
     assert "openssl rand -hex 32" in output
-    assert pepper is None or pepper not in output
+    assert pepper not in output
 
 
 def test_no_secret_can_be_given_as_an_argument() -> None:

@@ -1,5 +1,6 @@
 """The configuration file and the output of `pyoco-server-admin nats-config`."""
 
+import os
 import re
 import stat
 import subprocess
@@ -12,7 +13,9 @@ from pyoco_gateway.commands.admin.command import run
 from pyoco_testkit.certificates import Authority
 from pyoco_testkit.nats_server import nats_server_binary
 
+ROOT = Path(__file__).parents[5]
 CONFIG = Path("nats-server.conf")
+LOGINS = Path("logins.txt")
 Command = Callable[..., tuple[int, str, str]]
 
 
@@ -97,6 +100,62 @@ def test_only_the_owner_can_read_the_file(command: Command) -> None:
     CONFIG.chmod(0o644)
     command("--force")
     assert stat.S_IMODE(CONFIG.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o077])
+def test_the_logins_are_written_to_a_file_that_only_its_owner_can_read(
+    command: Command, umask: int
+) -> None:
+    before = os.umask(umask)
+    try:
+        code, printed, remarks = command("--worker-tag", "cpu", "--logins", LOGINS, "--sign-jobs")
+    finally:
+        os.umask(before)
+    assert (code, printed) == (0, ""), remarks
+    assert stat.S_IMODE(LOGINS.stat().st_mode) == 0o600
+    logins = LOGINS.read_text(encoding="utf-8")
+    config = checked()
+    assert len(passwords_in(logins)) == 2
+    for secret in (*passwords_in(logins), *re.findall(r"SIGNING_KEY=(\S+)", logins)):
+        assert secret not in remarks
+    assert all(password in config for password in passwords_in(logins))
+    assert f"wrote {LOGINS}" in remarks
+
+
+def test_existing_logins_are_replaced_only_with_force_and_nothing_is_written_before(
+    command: Command,
+) -> None:
+    LOGINS.write_text("mine")
+    LOGINS.chmod(0o644)
+    code, _, remarks = command("--logins", LOGINS)
+    assert code == 1
+    assert f"{LOGINS} already exists; --force replaces it" in remarks
+    # Passwords of a configuration without logins would be lost.
+    assert not CONFIG.exists()
+    assert LOGINS.read_text() == "mine"
+    assert command("--logins", LOGINS, "--force")[0] == 0
+    assert stat.S_IMODE(LOGINS.stat().st_mode) == 0o600
+    assert passwords_in(LOGINS.read_text())
+    assert {path.name for path in Path().iterdir()} == {CONFIG.name, LOGINS.name}
+
+
+def test_logins_that_cannot_be_written_leave_no_configuration(command: Command) -> None:
+    code, _, remarks = command("--logins", "missing/logins.txt")
+    assert code == 1
+    assert "missing/logins.txt cannot be written" in remarks
+    assert not CONFIG.exists()
+    assert command("--logins", CONFIG)[0] == 1
+    assert not CONFIG.exists()
+
+
+def test_the_documentation_redirects_no_secret_into_a_file() -> None:
+    """A shell creates a file with the permissions of its umask, which others can read."""
+    pages = [page for page in ROOT.glob("**/*.md") if not {".venv", ".nox"} & set(page.parts)]
+    assert any("nats-config" in page.read_text(encoding="utf-8") for page in pages)
+    for page in pages:
+        text = page.read_text(encoding="utf-8").replace("\n", " ")
+        redirected = re.findall(r"pyoco-server-admin[^`|;&)]*?>{1,2} *\w\S*", text)
+        assert redirected == [], page
 
 
 def test_an_existing_file_is_replaced_only_with_force(command: Command) -> None:

@@ -245,7 +245,7 @@ async def test_a_run_that_falls_silent_again_gets_another_job(
 async def test_an_unconfirmed_run_is_published_again_once(
     nats_server: NatsServer, runs: RunStore, store: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    run = snapshot(tag="gpu", params={"secret": "SECRET"})
+    run = snapshot(tag="gpu", params={"secret": "SECRET"}, tenant_id="acme", api_key_id="k1")
     await runs.create(run)
     timeouts = ReaperTimeouts(HOUR, HOUR, unconfirmed=0.1)
     async with (
@@ -272,6 +272,8 @@ async def test_an_unconfirmed_run_is_published_again_once(
         "tags": ["default"],
         "params": {"secret": "SECRET"},
         "submitted_at": run.submitted_at,
+        "tenant_id": "acme",
+        "api_key_id": "k1",
     }
     assert kept is not None
     assert kept.snapshot.status is RunStatus.PENDING

@@ -120,13 +120,21 @@ class ApiKeyMissingError(PyocoError):
 
 
 class ApiKeyInvalidError(PyocoError):
-    """The API key is unknown, wrong or revoked. The response does not say which."""
+    """The API key is unknown, wrong or revoked. The response does not say which.
+
+    A key that has the form of an earlier server's keys is named as such, whether it exists or not.
+    """
 
     entry = CATALOGUE["ERR-PYOCO-0015"]
     status = HTTPStatus.FORBIDDEN
 
-    def __init__(self) -> None:
-        super().__init__("the API key is not valid")
+    def __init__(self, *, is_of_earlier_server: bool = False) -> None:
+        super().__init__(
+            "the API key was issued by an earlier server and is not accepted by this one; "
+            "an operator can issue a new key: pyoco-server-admin api-key create"
+            if is_of_earlier_server
+            else "the API key is not valid"
+        )
 
 
 class ScopeMissingError(PyocoError):

@@ -33,8 +33,10 @@ class RunJob(WireModel):
     tags: tuple[Label, ...] = Field(default=(), max_length=MAX_TAGS)
     params: dict[str, JsonValue] = Field(default_factory=dict)
     submitted_at: UnixSeconds
-    # The tenant of the dead letter, if the run was deleted.
+    # Also in `record`. Workers of other kinds write whole snapshots and copy both from here; and
+    # the tenant is that of the dead letter, if the run was deleted.
     tenant_id: str | None = None
+    api_key_id: str | None = None
     workflow_yaml: str | None = None
     workflow_yaml_sha256: str | None = None
     # The other fields of the run's record and its revision at the time of queueing: with them the
@@ -55,6 +57,7 @@ class RunJob(WireModel):
             params=run.params,
             submitted_at=run.submitted_at or run.updated_at,
             tenant_id=run.tenant_id,
+            api_key_id=run.api_key_id,
         )
 
     def with_workflow(self, text: str, sha256: str) -> "RunJob":

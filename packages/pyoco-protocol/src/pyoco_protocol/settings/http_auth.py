@@ -20,8 +20,8 @@ class HttpAuthSettings(PyocoSettings):
     http_api_key_header: HeaderName = setting("X-API-Key", "Header with the API key.", "X-API-Key")
     auth_pepper: SecretStr | None = setting(
         None,
-        "Secret for the hashes of stored API keys, at least 16 characters; required with "
-        "`api_key`. Keys issued with another pepper are not accepted.",
+        "Optional secret for the hashes of stored API keys, at least 16 characters. Keys issued "
+        "with another pepper are not accepted; keys issued without one are.",
         "a-long-random-secret",
         secret=True,
     )

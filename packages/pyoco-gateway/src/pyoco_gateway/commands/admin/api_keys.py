@@ -55,9 +55,10 @@ def _name(text: str) -> str:
 
 
 def _key_id(text: str) -> str:
+    from pyoco_gateway.access.earlier_keys import is_earlier_key_id
     from pyoco_gateway.access.keys import is_key_id
 
-    if not is_key_id(text):
+    if not (is_key_id(text) or is_earlier_key_id(text)):
         # The message does not repeat the text: it may be a whole key.
         raise ValueError("must be a key id as shown by `list`: the middle part of a key")
     return text
@@ -105,7 +106,7 @@ def api_key() -> None:
     multiple=True,
     metavar="SCOPE",
     callback=_scopes,
-    help=f"Permission: {_SCOPES}. May be repeated.  [runs:read,runs:write]",
+    help=f"Permission: {_SCOPES}. May be repeated.  [all but admin]",
 )
 @_expires
 @click.option("--name", callback=_checked(_name), help="Purpose of the key, shown by `list`.")
@@ -120,7 +121,7 @@ def create(
 ) -> None:
     """Create a key and print it. The key is not stored and cannot be shown again.
 
-    Requires PYOCO_AUTH_PEPPER with the same value as on the gateways.
+    PYOCO_AUTH_PEPPER must have the same value as on the gateways, or be set on neither.
 
     \b
     pyoco-server-admin api-key create --tenant acme
@@ -168,12 +169,11 @@ def list_keys(*, tenant: str | None, as_json: bool) -> None:
     from pyoco_gateway.commands.admin.key_output import show_keys
     from pyoco_protocol.settings import HttpAuthSettings, load_settings
 
-    # Optional here; if it is set, keys issued with another pepper are marked.
-    secret = load_settings(HttpAuthSettings, environ).auth_pepper
-    pepper_id = None if secret is None else Pepper(secret).id
+    # A weak pepper does no harm here: keys issued with another one are marked.
+    pepper = Pepper(load_settings(HttpAuthSettings, environ).auth_pepper)
     found = [each for each in anyio.run(all_keys, environ) if tenant in (None, each.tenant_id)]
     found.sort(key=lambda each: (each.tenant_id, each.created_at, each.key_id))
-    show_keys(found, now=time.time(), pepper_id=pepper_id, as_json=as_json)
+    show_keys(found, now=time.time(), pepper=pepper, as_json=as_json)
 
 
 @api_key.command()

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import anyio
 
 from pyoco_gateway.access.caller import KeyScope
+from pyoco_gateway.access.earlier_keys import EarlierKeyRecord
 from pyoco_gateway.access.key_cache import KeyCache
 from pyoco_gateway.access.key_store import Issued, KeyStore
 from pyoco_gateway.access.keys import ApiKeyRecord, Pepper
@@ -29,8 +30,8 @@ async def issue_key(
         )
 
 
-async def all_keys(environ: Mapping[str, str]) -> list[ApiKeyRecord]:
-    """Return all keys; an invalid record is logged and omitted."""
+async def all_keys(environ: Mapping[str, str]) -> list[ApiKeyRecord | EarlierKeyRecord]:
+    """Return all keys, also those of an earlier server; an invalid record is logged and omitted."""
     async with key_session(environ) as (broker, names):
         cache = KeyCache(broker, names.auth_bucket)
         with plain_errors():
@@ -38,10 +39,12 @@ async def all_keys(environ: Mapping[str, str]) -> list[ApiKeyRecord]:
                 tasks.start_soon(cache.run)
                 await cache.until_ready(TIMEOUT_SEC)
                 tasks.cancel_scope.cancel()
-        return cache.records()
+        return [*cache.records(), *cache.earlier_records()]
 
 
-async def revoke_key(environ: Mapping[str, str], key_id: str, *, now: float) -> ApiKeyRecord:
+async def revoke_key(
+    environ: Mapping[str, str], key_id: str, *, now: float
+) -> ApiKeyRecord | EarlierKeyRecord:
     """Revoke a key and return it."""
     async with key_session(environ) as (broker, names):
         return await KeyStore(broker, names).revoke(key_id, now=now)

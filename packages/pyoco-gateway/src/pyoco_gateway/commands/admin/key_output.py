@@ -9,8 +9,9 @@ from typing import Any, Final, TextIO, cast
 
 import click
 
+from pyoco_gateway.access.earlier_keys import EarlierKeyRecord
 from pyoco_gateway.access.key_store import Issued
-from pyoco_gateway.access.keys import ApiKeyRecord
+from pyoco_gateway.access.keys import ApiKeyRecord, Pepper
 from pyoco_gateway.commands.admin.times import shown_moment
 from pyoco_protocol.problems import CliUsageError
 
@@ -20,7 +21,7 @@ _COLUMNS: Final = ("KEY ID", "TENANT", "STATE", "SCOPES", "CREATED", "EXPIRES", 
 def hand_over(issued: Issued, *, now: float, as_json: bool) -> None:
     """Print a new key, alone on its line or as a field of JSON."""
     record = issued.record
-    described = {"key": issued.key, **_described(record, now, record.pepper_id)}
+    described = {"key": issued.key, **_described(record, now, fits_pepper=True)}
     try:
         _print(json.dumps(described, indent=2) if as_json else issued.key)
     except OSError as error:
@@ -37,28 +38,46 @@ def hand_over(issued: Issued, *, now: float, as_json: bool) -> None:
 
 
 def show_keys(
-    records: Sequence[ApiKeyRecord], *, now: float, pepper_id: str | None, as_json: bool
+    records: Sequence[ApiKeyRecord | EarlierKeyRecord],
+    *,
+    now: float,
+    pepper: Pepper,
+    as_json: bool,
 ) -> None:
     """Print keys without their secrets."""
     if as_json:
-        click.echo(json.dumps([_described(each, now, pepper_id) for each in records], indent=2))
+        described = [
+            _described_earlier(each)
+            if isinstance(each, EarlierKeyRecord)
+            else _described(each, now, fits_pepper=pepper.fits(each))
+            for each in records
+        ]
+        click.echo(json.dumps(described, indent=2))
         return
     if not records:
         remark("no keys found")
         return
-    rows = [_COLUMNS, *(_row(each, now, pepper_id) for each in records)]
+    rows = [
+        _COLUMNS,
+        *(
+            _earlier_row(each)
+            if isinstance(each, EarlierKeyRecord)
+            else _row(each, now, _pepper_remark(each, pepper))
+            for each in records
+        ),
+    ]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         click.echo("  ".join(cells).rstrip())
 
 
-def show_revoked(record: ApiKeyRecord, *, now: float) -> None:
+def show_revoked(record: ApiKeyRecord | EarlierKeyRecord, *, now: float) -> None:
     """Print that a key is revoked, since when, and whether its successor stays valid."""
     at = now if record.revoked_at is None else record.revoked_at
     since = "is revoked" if at == now else f"has been revoked since {shown_moment(at)}"
     remark(f"key {record.key_id} of tenant {record.tenant_id} {since}")
-    if record.rotated_to is not None:
+    if isinstance(record, ApiKeyRecord) and record.rotated_to is not None:
         remark(f"its successor, key {record.rotated_to}, is not changed")
 
 
@@ -66,7 +85,8 @@ def show_rotated(former: ApiKeyRecord, issued: Issued) -> None:
     """Print how long the old key stays valid; warn if the keys have different peppers."""
     expires = _moment_or(former.expires_at, "it is revoked")
     remark(f"The old key {former.key_id} is valid until {expires}.")
-    if former.pepper_id != issued.record.pepper_id:
+    # A key without a pepper fits every gateway.
+    if None not in (peppers := {former.pepper_id, issued.record.pepper_id}) and len(peppers) > 1:
         remark(
             "warning: the old key was issued with another PYOCO_AUTH_PEPPER, and a gateway accepts "
             "only keys of its own pepper; if the gateways do not have this one, revoke the new key"
@@ -84,18 +104,55 @@ def _state(record: ApiKeyRecord, now: float) -> str:
     return "active" if record.is_valid_at(now) else "expired"
 
 
-def _described(record: ApiKeyRecord, now: float, pepper_id: str | None) -> dict[str, Any]:
-    fields = record.model_dump(mode="json", exclude={"secret_hash"})
-    fits = None if pepper_id is None else record.pepper_id == pepper_id
-    return {**fields, "state": _state(record, now), "fits_pepper": fits}
+def _earlier_state(record: EarlierKeyRecord) -> str:
+    return "refused" if record.revoked_at is None else "revoked"
 
 
-def _row(record: ApiKeyRecord, now: float, pepper_id: str | None) -> tuple[str, ...]:
-    remarks = []
-    if record.rotated_to is not None:
-        remarks.append(f"rotated to {record.rotated_to}")
-    if pepper_id is not None and record.pepper_id != pepper_id:
-        remarks.append("issued with another PYOCO_AUTH_PEPPER: refused")
+def _described(record: ApiKeyRecord, now: float, *, fits_pepper: bool) -> dict[str, Any]:
+    return {
+        **record.model_dump(mode="json", exclude={"secret_hash"}),
+        "state": _state(record, now),
+        "fits_pepper": fits_pepper,
+        "issued_by_earlier_server": False,
+    }
+
+
+def _described_earlier(record: EarlierKeyRecord) -> dict[str, Any]:
+    """Return the fields of `_described`, with null for those that such a key does not have."""
+    names = ApiKeyRecord.model_fields.keys() - {"secret_hash"}
+    return {
+        **dict.fromkeys(sorted(names)),
+        **record.model_dump(mode="json"),
+        "scopes": [],
+        "state": _earlier_state(record),
+        "fits_pepper": False,
+        "issued_by_earlier_server": True,
+    }
+
+
+def _pepper_remark(record: ApiKeyRecord, pepper: Pepper) -> str | None:
+    if pepper.fits(record):
+        return None
+    if pepper.id is None:
+        return "issued with a PYOCO_AUTH_PEPPER, which is not set here: refused without it"
+    return "issued with another PYOCO_AUTH_PEPPER: refused"
+
+
+def _earlier_row(record: EarlierKeyRecord) -> tuple[str, ...]:
+    return (
+        record.key_id,
+        record.tenant_id,
+        _earlier_state(record),
+        "",
+        shown_moment(record.created_at),
+        "",
+        "issued by an earlier server: refused; create a new key",
+        "",
+    )
+
+
+def _row(record: ApiKeyRecord, now: float, pepper_remark: str | None) -> tuple[str, ...]:
+    rotated = None if record.rotated_to is None else f"rotated to {record.rotated_to}"
     return (
         record.key_id,
         record.tenant_id,
@@ -103,7 +160,7 @@ def _row(record: ApiKeyRecord, now: float, pepper_id: str | None) -> tuple[str, 
         ",".join(sorted(record.scopes)),
         shown_moment(record.created_at),
         _moment_or(record.expires_at, "never"),
-        "; ".join(remarks),
+        "; ".join(filter(None, (rotated, pepper_remark))),
         # Last, because its display width is unknown.
         record.name or "",
     )

@@ -1,6 +1,5 @@
 """`pyoco-server-admin nats-config`: configures a broker with separate gateway and worker users."""
 
-import os
 import re
 import secrets
 from collections.abc import Mapping
@@ -31,7 +30,13 @@ _FILE: Final = click.Path(path_type=Path, dir_okay=False, exists=True)
     show_default=True,
     help="Configuration file to write.",
 )
-@click.option("--force", is_flag=True, help="Replace the file; all passwords change.")
+@click.option(
+    "--logins",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="File for the login settings of gateway and workers.  [stdout]",
+)
+@click.option("--force", is_flag=True, help="Replace the files; all passwords change.")
 @click.option(
     "--listen",
     default="127.0.0.1:4222",
@@ -77,6 +82,7 @@ _FILE: Final = click.Path(path_type=Path, dir_okay=False, exists=True)
 def nats_config(
     *,
     output: Path,
+    logins: Path | None,
     force: bool,
     listen: str,
     url: str | None,
@@ -91,17 +97,17 @@ def nats_config(
     monitor_port: int | None,
     sign_jobs: bool,
 ) -> None:
-    """Write a nats-server configuration, and print the login settings of gateway and workers.
+    """Write a nats-server configuration, and the login settings of gateway and workers.
 
     Each user gets only the permissions it needs: a worker receives jobs of its own tags, and can
     neither forge jobs nor read API keys. The names of streams and buckets come from the settings
     of this command (PYOCO_WORK_STREAM and others).
 
-    The file contains passwords; only its owner can read it. The printed lines contain them too,
-    and cannot be printed again.
+    Both contain passwords. Only the owner can read the written files. Without --logins the login
+    settings are printed to stdout; they cannot be printed again.
 
     \b
-    pyoco-server-admin nats-config --worker-tag cpu --worker-tag gpu
+    pyoco-server-admin nats-config --worker-tag cpu --worker-tag gpu --logins logins.txt
     pyoco-server-admin nats-config --listen 0.0.0.0:4222 --url tls://broker.example:4222 \\
         --tls-cert broker.pem --tls-key broker-key.pem --tls-ca ca.pem --worker big=cpu,gpu
     """
@@ -123,11 +129,15 @@ def nats_config(
         tls=tls,
         monitor_port=monitor_port,
     )
-    _write(output, shared_broker_config(broker), force=force)
     address = url or _url(listen, is_tls=tls is not None)
     signing_key = secrets.token_urlsafe(_PASSWORD_BYTES) if sign_jobs else None
-    click.echo("\n".join(login_lines(broker, address, signing_key)))
+    lines = "\n".join(login_lines(broker, address, signing_key))
+    _write(output, shared_broker_config(broker), logins, f"{lines}\n", force=force)
     click.echo(f"wrote {output}; check it with: nats-server -t -c {output}", err=True)
+    if logins is None:
+        click.echo(lines)
+    else:
+        click.echo(f"wrote {logins}; distribute its parts, then delete it", err=True)
     _warn(broker)
 
 
@@ -191,19 +201,19 @@ def _tls_files(
     return TlsFiles(cert.resolve(), key.resolve(), ca.resolve() if ca else None, verify)
 
 
-def _write(path: Path, text: str, *, force: bool) -> None:
-    """Write a file that only its owner can read, from its creation on."""
-    target = path.with_name(f".{path.name}.{os.getpid()}") if force else path
+def _write(output: Path, config: str, logins: Path | None, lines: str, *, force: bool) -> None:
+    from pyoco_gateway.commands.admin.secret_files import write_secret_files
+
+    if logins is not None and logins.resolve() == output.resolve():
+        raise _refused("--logins and --output must be different files")
+    texts = {output: config} if logins is None else {output: config, logins: lines}
     try:
-        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        if force:
-            target.replace(path)
+        write_secret_files(texts, force=force)
     except FileExistsError as error:
-        raise _refused(f"{target} already exists; --force replaces it") from error
+        raise _refused(f"{error.filename} already exists; --force replaces it") from error
     except OSError as error:
-        raise _refused(f"{target} cannot be written: {error.strerror}") from error
+        path = error.filename or output
+        raise _refused(f"{path} cannot be written: {error.strerror}") from error
 
 
 def _warn(broker: "SharedBroker") -> None:
