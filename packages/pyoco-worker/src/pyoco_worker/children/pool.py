@@ -95,7 +95,7 @@ class ChildPool:
         try:
             fresh = await self._start(replaces=old)
         except (ChildUnusableError, ChildExitedError, OSError) as error:
-            _log.error("child process cannot be started", extra={"reason": str(error)})
+            _log.error("child process cannot be started", exc_info=error)
         if self._closing:
             if fresh is not None:
                 await self._kill(fresh)
