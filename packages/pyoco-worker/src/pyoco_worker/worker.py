@@ -19,6 +19,7 @@ from pyoco_protocol.problems import CliUsageError
 from pyoco_protocol.runs.signing import JobVerifier
 from pyoco_protocol.task_groups import plain_errors
 from pyoco_protocol.topology import names_from
+from pyoco_worker.child.limits import ChildLimits
 from pyoco_worker.children.child_process import ChildSetup
 from pyoco_worker.children.pool import ChildPool, open_pool
 from pyoco_worker.claim.apply import Claimer
@@ -65,7 +66,7 @@ class Worker:
         config = self._config
         async with (
             _runs_directory(config),
-            open_pool(self._child_setup(), config.concurrency) as pool,
+            open_pool(self._child_setup(), config.concurrency, max_runs=config.child_runs) as pool,
             open_broker(
                 config.broker, name=config.worker_id, prepare=self._queues.prepare
             ) as broker,
@@ -200,7 +201,7 @@ class Worker:
             self.stop()
 
     def _child_setup(self) -> ChildSetup:
-        config = self._config
+        config, limits = self._config, self._config.child_limits
         return ChildSetup(
             resolver=config.resolver,
             import_paths=config.import_paths,
@@ -209,6 +210,12 @@ class Worker:
             directory=config.runs_directory,
             callable_allow=config.callable_allow,
             max_output_bytes=config.max_output_bytes,
+            limits=ChildLimits(
+                memory_bytes=limits.child_memory_bytes,
+                cpu_sec=limits.child_cpu_sec,
+                file_bytes=limits.child_file_bytes,
+                processes=limits.child_processes,
+            ),
         )
 
     def _description(self) -> dict[str, object]:

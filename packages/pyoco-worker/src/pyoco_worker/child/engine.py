@@ -26,6 +26,7 @@ from pyoco_protocol.workflows.problems import WorkflowInvalidError
 from pyoco_worker.child.callable_policy import CallablePolicy
 from pyoco_worker.child.error_text import error_text, traceback_text
 from pyoco_worker.child.frames import Finished, FinishedHow, Progress, RunOrder, TaskChanged
+from pyoco_worker.child.limits import ChildLimits, make_room_for_report
 from pyoco_worker.child.resolver import FlowResolver
 from pyoco_worker.child.results import last_tasks, result_of
 from pyoco_worker.child.running_tasks import RunningTasks
@@ -36,6 +37,7 @@ from pyoco_worker.child.workflow import CallableRefusedError, WorkflowLoader
 _QUIET_SEC: Final = 0.1
 
 _DEFAULT_POLICY: Final = CallablePolicy(None)
+_NO_LIMITS: Final = ChildLimits()
 
 Send = Callable[[Progress | TaskChanged], None]
 
@@ -50,10 +52,12 @@ class EngineRun:
         max_record_bytes: int,
         send: Send,
         running: RunningTasks | None = None,
+        limits: ChildLimits = _NO_LIMITS,
     ) -> None:
         self._order = order
         self._max_record_bytes = max_record_bytes
-        self._reports = _TaskReports(order.run_id, send, running or RunningTasks())
+        self._limits = limits
+        self._reports = _TaskReports(order, send, running or RunningTasks())
         self._last_tasks: tuple[str, ...] = ()
         self._context = RunContext(run_id=order.run_id)
         # `Engine.cancel` does nothing before the engine knows the run, and can overwrite a final
@@ -119,6 +123,11 @@ class EngineRun:
         return "stopped"
 
     def _finished(self, how: FinishedHow, failure: BaseException | None) -> Finished:
+        self._reports.end()
+        limit = self._limits.behind(failure) if how == "failed" and failure is not None else None
+        if limit is not None:
+            make_room_for_report(self._limits)
+            how = "limit_exceeded"
         records = task_records(self._context.task_records, self._state, self._max_record_bytes)
         kept = smallest_records(records.all, self._max_record_bytes)
         result, result_truncated = None, False
@@ -126,8 +135,9 @@ class EngineRun:
             result, result_truncated = result_of(self._last_tasks, records.all, self._state)
         return Finished(
             run_id=self._order.run_id,
+            secret=self._order.secret,
             how=how,
-            error=None if failure is None else error_text(failure),
+            error=self._limits.sentence(limit) if limit else _text_of(failure),
             traceback=None if failure is None else traceback_text(failure),
             tasks={name: self._state(name) for name in self._context.tasks},
             records=kept,
@@ -138,6 +148,10 @@ class EngineRun:
 
     def _state(self, name: str) -> TaskStatus:
         return TaskStatus(self._context.tasks[name].value)
+
+
+def _text_of(failure: BaseException | None) -> str | None:
+    return None if failure is None else error_text(failure)
 
 
 class FlowMissingError(Exception):
@@ -268,14 +282,16 @@ class _TaskReports(TraceBackend):  # type: ignore[misc] # pyoco has no type info
     The engine's threads call it before the engine updates its own states.
     """
 
-    def __init__(self, run_id: str, send: Send, running: RunningTasks) -> None:
-        self._run_id = run_id
+    def __init__(self, order: RunOrder, send: Send, running: RunningTasks) -> None:
+        self._run_id = order.run_id
+        self._secret = order.secret
         self._send = send
         self._running = running
         self._lock = threading.Lock()
         self._states: dict[str, TaskStatus] = {}
         # Until then, ends of tasks are not reported: most runs end sooner, and `Finished` has them.
         self._quiet_until = time.monotonic() + _QUIET_SEC
+        self._ended = False
 
     def begin(self, tasks: Iterable[str]) -> None:
         """Set all tasks to PENDING."""
@@ -285,7 +301,14 @@ class _TaskReports(TraceBackend):  # type: ignore[misc] # pyoco has no type info
         """Send the states of all tasks; from now on every change is sent."""
         with self._lock:
             self._quiet_until = 0.0
-            self._send(Progress(run_id=self._run_id, tasks=dict(self._states)))
+            if not self._ended:
+                tasks = dict(self._states)
+                self._send(Progress(run_id=self._run_id, secret=self._secret, tasks=tasks))
+
+    def end(self) -> None:
+        """Send nothing more: a task with a timeout can go on after its run has ended."""
+        with self._lock:
+            self._ended = True
 
     def on_flow_start(self, name: str, run_id: str | None = None) -> None:
         """Do nothing: the parent has started the flow."""
@@ -312,5 +335,8 @@ class _TaskReports(TraceBackend):  # type: ignore[misc] # pyoco has no type info
         with self._lock:
             self._states[task] = state
             # A start is sent at once: if the child dies, the worker knows which task was running.
-            if state is TaskStatus.RUNNING or time.monotonic() >= self._quiet_until:
-                self._send(TaskChanged(run_id=self._run_id, task=task, state=state))
+            is_due = state is TaskStatus.RUNNING or time.monotonic() >= self._quiet_until
+            if is_due and not self._ended:
+                self._send(
+                    TaskChanged(run_id=self._run_id, secret=self._secret, task=task, state=state)
+                )

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter
 
 from pyoco_protocol.runs.lifecycle import TaskStatus
 from pyoco_protocol.runs.snapshot import TaskRecord
+from pyoco_worker.child.limits import ChildLimits
 
 _LENGTH: Final = struct.Struct("!I")
 # A child limits its frames to far less, so a larger one is invalid.
@@ -28,6 +29,17 @@ class Frame(BaseModel):
         return packed(self.model_dump_json().encode())
 
 
+class RunFrame(Frame):
+    """Base class of the frames about one run.
+
+    The worker gives each execution a new secret, and accepts only frames of a child that carry the
+    id and the secret of the run the child executes now.
+    """
+
+    run_id: str
+    secret: str = Field(default="", repr=False)
+
+
 class Setup(Frame):
     """Parent to child, the first frame: the resolver to load, and limits."""
 
@@ -41,13 +53,13 @@ class Setup(Frame):
     max_output_bytes: int
     # Modules that workflow files may call; None applies the default rule of CallablePolicy.
     callable_allow: tuple[str, ...] | None = None
+    limits: ChildLimits = ChildLimits()
 
 
-class RunOrder(Frame):
+class RunOrder(RunFrame):
     """Parent to child: execute this run."""
 
     kind: Literal["run"] = "run"
-    run_id: str
     attempt: int
     flow_name: str
     params: dict[str, JsonValue]
@@ -82,33 +94,36 @@ class Unusable(Frame):
     error: str
 
 
-class Progress(Frame):
+class Progress(RunFrame):
     """Child to parent, on request: the states of all tasks of the run."""
 
     kind: Literal["progress"] = "progress"
-    run_id: str
     tasks: dict[str, TaskStatus]
 
 
-class TaskChanged(Frame):
+class TaskChanged(RunFrame):
     """Child to parent: a task started or ended. At the start of a run, ends are not reported."""
 
     kind: Literal["task"] = "task"
-    run_id: str
     task: str
     state: TaskStatus
 
 
 FinishedHow = Literal[
-    "succeeded", "failed", "stopped", "flow_not_found", "workflow_invalid", "callable_refused"
+    "succeeded",
+    "failed",
+    "stopped",
+    "flow_not_found",
+    "workflow_invalid",
+    "callable_refused",
+    "limit_exceeded",
 ]
 
 
-class Finished(Frame):
+class Finished(RunFrame):
     """Child to parent: the flow has ended. A recorded cancel still overrides `how`."""
 
     kind: Literal["finished"] = "finished"
-    run_id: str
     how: FinishedHow
     error: str | None = None
     traceback: str | None = None

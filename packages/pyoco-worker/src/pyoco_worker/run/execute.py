@@ -134,17 +134,24 @@ class RunExecutor:
         while True:
             child: ChildProcess | None = None
             try:
-                async with self.pool.lease() as child:
+                async with self.pool.lease(run.record.snapshot.tenant_id) as child:
                     if run.record.is_cancelled:
                         return Outcome(RunStatus.CANCELLED)
                     return await _run_in(child, run, order)
             except ChildExitedError as exited:
                 if run.record.is_cancelled:
                     return Outcome(RunStatus.CANCELLED, tasks=dict(run.tasks))
-                if child is not None and child.runs_done and not run.tasks:
+                is_hit_by_earlier_run = child is not None and child.runs_done and not run.tasks
+                if is_hit_by_earlier_run and not exited.is_over_limit:
                     # An earlier run broke the child: no task of this run has started.
                     continue
-                return outcome_of_exit(job.run_id, exited.how, exited.last_output, run.tasks)
+                return outcome_of_exit(
+                    job.run_id,
+                    exited.how,
+                    exited.last_output,
+                    run.tasks,
+                    is_over_limit=exited.is_over_limit,
+                )
             except (ChildUnusableError, OSError) as error:
                 how = f"no child process can be started: {error}"
                 return outcome_of_exit(job.run_id, how, "", run.tasks)
