@@ -27,8 +27,9 @@ async def test_a_worker_that_prepares_nothing_waits_for_its_queue(fixture: Worke
         assert not streams["consumers"]
         await fixture.consumer()
         await worker.wait_for_log("worker ready")
-        run_id = await fixture.submit("greet")
-        assert (await fixture.ended(run_id)).status is RunStatus.COMPLETED
+        async with fixture.answering_reads():
+            run_id = await fixture.submit("greet")
+            assert (await fixture.ended(run_id)).status is RunStatus.COMPLETED
 
 
 async def test_a_missing_permission_to_pull_is_logged(tmp_path: Path, flows: str) -> None:
