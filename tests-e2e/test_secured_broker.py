@@ -186,7 +186,7 @@ WORKER_MUST_NOT_PUBLISH = {
     "read dead letters": f"{API}.STREAM.MSG.GET.PYOCO_DLQ",
     "read the output of runs": f"{API}.STREAM.MSG.GET.PYOCO_RUN_LOGS",
     "store a workflow": "$O.pyoco_workflows.C.mine",
-    "send a cancel hint as the gateway": "pyoco.hint.cancel.another-run",
+    "send a cancel hint as the gateway": "pyoco.hint.cancel.cpu.another-run",
     "answer the gateway": "_INBOX_gateway.x.y",
     "answer another worker": "_INBOX_worker-gpu.x.y",
 }
@@ -197,6 +197,9 @@ WORKER_MUST_NOT_SUBSCRIBE = {
     "output of runs": "pyoco.logs.*",
     "dead letters": "pyoco.dlq.>",
     "reads of other workers": "pyoco.read.>",
+    "cancels of another tag": "pyoco.hint.cancel.gpu.*",
+    "cancels of every tag": "pyoco.hint.cancel.*.*",
+    "cancels, as an earlier version announced them": "pyoco.hint.cancel.*",
     "answers to the gateway": "_INBOX_gateway.>",
     "answers to other workers": "_INBOX_worker-gpu.>",
     "the library's usual inbox": "_INBOX.>",

@@ -122,7 +122,7 @@ def test_the_page_lists_the_created_consumer() -> None:
 def test_the_page_lists_the_hints() -> None:
     ping = subjects.worker_ping("w").removesuffix(b"w".hex())
     assert [row["subject"] for row in tables_in(PAGE)["Hints"]] == [
-        subjects.cancel_hint("<run_id>"),
+        subjects.cancel_hint("<tag>", "<run_id>"),
         f"{ping}<worker_id>",
     ]
 

@@ -66,9 +66,10 @@ def worker_rights(tags: Iterable[str], names: Names) -> Rights:
     A worker can write every run record. Which run it executes depends on the jobs it receives,
     and broker permissions cannot express that.
     """
+    carried = tuple(tags)
     return Rights(
-        publish=(*worker_services(tags, names), subjects.ALL_WORKER_PINGS),
-        subscribe=(subjects.ALL_CANCEL_HINTS, subjects.ALL_WORKER_PINGS),
+        publish=(*worker_services(carried, names), subjects.ALL_WORKER_PINGS),
+        subscribe=(*map(subjects.cancel_hints, carried), subjects.ALL_WORKER_PINGS),
         may_answer=True,
     )
 

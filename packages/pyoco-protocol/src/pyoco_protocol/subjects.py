@@ -132,12 +132,20 @@ def work_consumer(tag: str) -> str:
     return f"pyoco_workers_{tag}"
 
 
-def cancel_hint(run_id: str) -> str:
-    """Return the subject that announces a cancel to the worker that executes the run."""
-    return f"{_CANCEL_HINTS}.{run_id}"
+def cancel_hint(tag: str, run_id: str) -> str:
+    """Return the subject that announces a cancel to the worker that executes the run.
+
+    It contains the tag so that a worker need not hear of runs that other workers execute.
+    """
+    return f"{_CANCEL_HINTS}.{tag}.{run_id}"
 
 
-ALL_CANCEL_HINTS: Final = f"{_CANCEL_HINTS}.*"
+def cancel_hints(tag: str) -> str:
+    """Return the subjects of the cancels of all runs with this tag."""
+    return cancel_hint(tag, "*")
+
+
+ALL_CANCEL_HINTS: Final = cancel_hint("*", "*")
 ALL_WORKER_PINGS: Final = f"{_WORKER_PINGS}.*"
 
 

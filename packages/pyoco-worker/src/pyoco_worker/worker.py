@@ -120,7 +120,7 @@ class Worker:
                     pull_sec=config.poll_timeout_sec,
                 )
                 dispatcher.on_freed = source.wake
-                await listen_for_cancels(broker, heartbeats)
+                await listen_for_cancels(broker, config.tags, heartbeats)
                 side.start_soon(heartbeats.run)
                 side.start_soon(registration.run)
                 async with source.listening():
