@@ -209,3 +209,24 @@ async def test_a_gateway_shows_a_worker_only_runs_of_its_tags_and_only_by_id(
         # A record that cannot be read.
         assert SECRET.encode() not in await answer_to(of_worker("gpu-worker-2"))
         assert denied == []
+
+
+async def test_records_under_wildcard_keys_leave_the_other_records_alone(
+    attacked: Attacked,
+) -> None:
+    """A worker may write to keys that look like patterns, and the server stores them so."""
+    stack = attacked.secured.stack
+    run = await stack.client.get(attacked.run_id)
+    async with attacked.secured.client_of("worker-cpu") as (client, _):
+        for key in ("*", ">"):
+            for status in ("RUNNING", "COMPLETED"):
+                forged = json.dumps({**run, "run_id": key, "status": status}).encode()
+                await client.request(f"$KV.pyoco_runs.{key}", forged, timeout=5)
+            forged = json.dumps({**WORKER_RECORD, "worker_id": key}).encode()
+            await client.request(f"$KV.pyoco_workers.{key}", forged, timeout=5)
+    accepted = await stack.client.submit("greet", tag="gpu")
+    for path in ("/runs", "/workers?scope=all", "/runs/counts", "/metrics"):
+        assert (await stack.client.http.get(path)).status_code == 200, path
+    assert (await stack.client.http.post("/runs/*/cancel")).status_code == 404
+    assert await stack.client.get(attacked.run_id) == run
+    assert await stack.client.status(accepted) == "PENDING"

@@ -40,7 +40,8 @@ ReadValue = Callable[[str], Awaitable[Value | None]]
 async def read_from_leader(broker: Broker, bucket: str, key: str) -> Value | None:
     """Return the value of a key as the leader has it; None for a key that was never written."""
     client = broker.require_up()
-    request = json.dumps({"last_by_subj": subjects.kv_key(bucket, key)}).encode()
+    subject = subjects.kv_key(bucket, key)
+    request = json.dumps({"last_by_subj": subject}).encode()
     try:
         answer = await ask(client, subjects.last_message(subjects.kv_stream(bucket)), request)
     except RefusedError as refusal:
@@ -48,6 +49,9 @@ async def read_from_leader(broker: Broker, bucket: str, key: str) -> Value | Non
             return None
         raise
     message: dict[str, Any] = answer["message"]
+    if message["subject"] != subject:
+        # The key is a wildcard, and the message belongs to another key.
+        return None
     headers = base64.b64decode(message.get("hdrs") or b"")
     deleted = any(marker in headers for marker in _DELETE_MARKERS)
     data = None if deleted else base64.b64decode(message.get("data") or b"")
