@@ -127,6 +127,14 @@ def test_the_page_lists_the_hints() -> None:
     ]
 
 
+def test_the_page_lists_the_reads() -> None:
+    names = Names()
+    assert [row["subject"] for row in tables_in(PAGE)["Reads"]] == [
+        names.run_read("<tag>", "<run_id>"),
+        names.all_worker_reads.replace("*", "<worker_id>"),
+    ]
+
+
 def test_the_page_lists_each_reason_of_a_dead_letter() -> None:
     rows = tables_in(PAGE)["Reasons"]
     assert [row["reason"] for row in rows] == [reason.value for reason in DeadLetterReason]
