@@ -1,5 +1,6 @@
 """With a broker user for each process, everything works and no user has excess permissions."""
 
+import base64
 import json
 import shutil
 from collections.abc import AsyncGenerator
@@ -170,6 +171,11 @@ WORKER_MUST_NOT_PUBLISH = {
     "read the keys directly": f"{API}.DIRECT.GET.KV_pyoco_auth.$KV.pyoco_auth.key",
     "watch the keys": f"{API}.CONSUMER.CREATE.KV_pyoco_auth.mine",
     "write a key": "$KV.pyoco_auth.key",
+    "read any run": f"{API}.STREAM.MSG.GET.KV_pyoco_runs",
+    "read any worker": f"{API}.STREAM.MSG.GET.KV_pyoco_workers",
+    "read a run directly": f"{API}.DIRECT.GET.KV_pyoco_runs.$KV.pyoco_runs.a-run",
+    "read a run of another tag": "pyoco.read.pyoco_runs.gpu.a-run",
+    "read a run of any tag": "pyoco.read.pyoco_runs.*.a-run",
     "watch all runs": f"{API}.CONSUMER.CREATE.KV_pyoco_runs.mine",
     "delete a stream": f"{API}.STREAM.DELETE.PYOCO_WORK",
     "purge a stream": f"{API}.STREAM.PURGE.KV_pyoco_runs",
@@ -180,7 +186,7 @@ WORKER_MUST_NOT_PUBLISH = {
     "read dead letters": f"{API}.STREAM.MSG.GET.PYOCO_DLQ",
     "read the output of runs": f"{API}.STREAM.MSG.GET.PYOCO_RUN_LOGS",
     "store a workflow": "$O.pyoco_workflows.C.mine",
-    "send a cancel hint as the gateway": "pyoco.hint.cancel.another-run",
+    "send a cancel hint as the gateway": "pyoco.hint.cancel.cpu.another-run",
     "answer the gateway": "_INBOX_gateway.x.y",
     "answer another worker": "_INBOX_worker-gpu.x.y",
 }
@@ -190,6 +196,10 @@ WORKER_MUST_NOT_SUBSCRIBE = {
     "keys as they change": "$KV.pyoco_auth.>",
     "output of runs": "pyoco.logs.*",
     "dead letters": "pyoco.dlq.>",
+    "reads of other workers": "pyoco.read.>",
+    "cancels of another tag": "pyoco.hint.cancel.gpu.*",
+    "cancels of every tag": "pyoco.hint.cancel.*.*",
+    "cancels, as an earlier version announced them": "pyoco.hint.cancel.*",
     "answers to the gateway": "_INBOX_gateway.>",
     "answers to other workers": "_INBOX_worker-gpu.>",
     "the library's usual inbox": "_INBOX.>",
@@ -225,20 +235,22 @@ async def test_a_worker_cannot_redirect_an_answer_to_a_subject_it_may_not_write(
     """A requester chooses the reply subject, which could be a queue of jobs."""
     run_id = await secured.stack.client.submit("greet", tag="cpu")
     await secured.stack.client.submit("greet", tag="gpu")
-    wanted = json.dumps({"last_by_subj": f"$KV.pyoco_runs.{run_id}"}).encode()
-    reads = f"{API}.STREAM.MSG.GET.KV_pyoco_runs"
+    reads = f"pyoco.read.pyoco_runs.cpu.{run_id}"
     async with (
         secured.client_of("worker-cpu") as (client, _),
         secured.client_of("worker-gpu") as (other, _),
     ):
         for target in ("pyoco.work.gpu", "$KV.pyoco_auth.key", "pyoco.dlq.gpu"):
             await client.publish(f"{API}.INFO", reply=target)
-            await client.publish(reads, wanted, reply=target)
+            await client.publish(reads, reply=target)
         # The answer to an acknowledgement is an empty message, which itself means acknowledgement.
         mine, theirs = await pull_job(client, "cpu"), await pull_job(other, "gpu")
         await client.publish(mine.reply, b"+ACK", reply=theirs.reply)
-        # The answer to this request comes after all answers above.
-        assert (await client.request(reads, wanted, timeout=5)).data
+        # The answers to these requests come after all answers above: the broker answers in order,
+        # and a gateway answers up to 16 requests at a time.
+        assert (await client.request(f"{API}.INFO", timeout=5)).data
+        for _ in range(20):
+            assert run_id.encode() in (await client.request(reads, timeout=5)).data
         assert json.loads(theirs.data)["tag"] == "gpu"
     async with secured.client_of("gateway") as (client, _):
         queue = await js_api(client, "CONSUMER.INFO.PYOCO_WORK.pyoco_workers_gpu")
@@ -276,3 +288,26 @@ async def test_the_broker_refuses_clients_without_login_or_tls(secured: SecuredS
         options = {"tls": secured.tls_context(), **attempt}
         with pytest.raises((nats.errors.Error, OSError)):
             await nats.connect(address, allow_reconnect=False, connect_timeout=2, **options)
+
+
+async def test_a_run_ends_and_is_recorded_while_no_gateway_runs(
+    secured: SecuredStack, flows: str, tmp_path: Path
+) -> None:
+    """A worker needs a gateway to read a record, but not to write that of its own run."""
+    params = {"until": str(tmp_path / "until")}
+    async with secured.worker("cpu", flows=flows):
+        run_id = await secured.stack.client.submit("talk", tag="cpu", params=params)
+        await eventually(lambda: secured.stack.client.status(run_id), "RUNNING")
+        secured.stack.gateway.terminate()
+        await secured.stack.gateway.wait()
+        create_file(tmp_path / "until")
+        async with secured.client_of("gateway") as (client, _):
+            await eventually(lambda: stored_status(client, run_id), "COMPLETED")
+
+
+async def stored_status(client: Any, run_id: str) -> str:
+    """Return the status of a run from its record."""
+    wanted = json.dumps({"last_by_subj": f"$KV.pyoco_runs.{run_id}"}).encode()
+    answer = await client.request(f"{API}.STREAM.MSG.GET.KV_pyoco_runs", wanted, timeout=5)
+    record = json.loads(base64.b64decode(json.loads(answer.data)["message"]["data"]))
+    return str(record["status"])

@@ -56,6 +56,30 @@ def test_a_worker_has_no_permission_for_another_tag(mine: str, other: str) -> No
     assert not may(rights.publish, NAMES.work(other))
 
 
+@given(tags, tags)
+def test_a_worker_hears_of_and_reads_runs_of_its_own_tags_only(mine: str, other: str) -> None:
+    rights = worker_rights([mine], NAMES)
+    assert may(rights.publish, NAMES.run_read(other, "a-run")) is (mine == other)
+    assert may(rights.subscribe, subjects.cancel_hint(other, "a-run")) is (mine == other)
+
+
+def test_a_worker_may_use_only_those_parts_of_the_jetstream_api_that_its_queues_need() -> None:
+    rights = worker_rights(["cpu"], NAMES)
+    consumer = subjects.work_consumer("cpu")
+    assert [subject for subject in rights.publish if subject.startswith("$JS.API")] == [
+        "$JS.API.INFO",
+        f"$JS.API.CONSUMER.INFO.PYOCO_WORK.{consumer}",
+        f"$JS.API.CONSUMER.MSG.NEXT.PYOCO_WORK.{consumer}",
+    ]
+
+
+def test_a_gateway_answers_the_reads_of_workers() -> None:
+    rights = gateway_rights(NAMES)
+    assert rights.may_answer
+    for asked in (NAMES.run_read("cpu", "a-run"), NAMES.worker_read("w.1")):
+        assert may(rights.subscribe, asked)
+
+
 def test_pulls_are_a_part_of_the_worker_services() -> None:
     assert set(pulls(["cpu", "gpu"], NAMES)) < set(worker_services(["cpu", "gpu"], NAMES))
 

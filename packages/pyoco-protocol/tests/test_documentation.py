@@ -122,8 +122,16 @@ def test_the_page_lists_the_created_consumer() -> None:
 def test_the_page_lists_the_hints() -> None:
     ping = subjects.worker_ping("w").removesuffix(b"w".hex())
     assert [row["subject"] for row in tables_in(PAGE)["Hints"]] == [
-        subjects.cancel_hint("<run_id>"),
+        subjects.cancel_hint("<tag>", "<run_id>"),
         f"{ping}<worker_id>",
+    ]
+
+
+def test_the_page_lists_the_reads() -> None:
+    names = Names()
+    assert [row["subject"] for row in tables_in(PAGE)["Reads"]] == [
+        names.run_read("<tag>", "<run_id>"),
+        names.all_worker_reads.replace("*", "<worker_id>"),
     ]
 
 

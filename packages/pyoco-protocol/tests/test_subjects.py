@@ -29,16 +29,31 @@ def test_another_subject_has_no_tag(prefix: str, tag: str) -> None:
         assert names.tag_of_work(other) is None
 
 
-@given(strategies.run_ids)
-def test_the_run_id_is_read_from_the_subject_of_a_cancel_hint(run_id: str) -> None:
-    hint = subjects.cancel_hint(run_id)
+@given(strategies.tags, strategies.run_ids)
+def test_the_run_id_is_read_from_the_subject_of_a_cancel_hint(tag: str, run_id: str) -> None:
+    hint = subjects.cancel_hint(tag, run_id)
     assert subjects.run_of_cancel_hint(hint) == run_id
     # The subscription matches exactly one more token.
-    assert hint.split(".")[:-1] == subjects.ALL_CANCEL_HINTS.split(".")[:-1]
+    assert hint.split(".")[:-1] == subjects.cancel_hints(tag).split(".")[:-1]
+    assert hint.count(".") == subjects.cancel_hints(tag).count(".")
     assert hint.count(".") == subjects.ALL_CANCEL_HINTS.count(".")
 
 
+@given(strategies.tags, strategies.run_ids)
+def test_tag_and_run_id_are_read_from_the_subject_of_a_read(tag: str, run_id: str) -> None:
+    asked = Names().run_read(tag, run_id)
+    assert subjects.run_of_read(asked) == (tag, run_id)
+    assert asked.count(".") == Names().all_run_reads.count(".")
+
+
 worker_ids = st.from_regex(WORKER_ID_PATTERN, fullmatch=True)
+
+
+@given(worker_ids)
+def test_the_worker_id_is_read_from_the_subject_of_a_read(worker_id: str) -> None:
+    asked = Names().worker_read(worker_id)
+    assert subjects.worker_of_read(asked) == worker_id
+    assert asked.count(".") == Names().all_worker_reads.count(".")
 
 
 @given(worker_ids, worker_ids)

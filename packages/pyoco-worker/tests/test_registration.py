@@ -128,3 +128,26 @@ async def test_a_resumed_worker_does_not_write_a_record_that_was_taken_over(
 
     assert successor.pid != frozen.pid
     assert (still.instance_id, still.state) == (successor.instance_id, WorkerState.IDLE)
+
+
+async def test_a_worker_without_read_permission_writes_its_record_while_no_gateway_answers(
+    fixture: WorkerFixture,
+) -> None:
+    """Only the first write, and a write after that of another program, need a gateway."""
+    await fixture.consumer()
+    limited = {**QUICK, "PYOCO_WORKER_PREPARES_BROKER": "false"}
+    async with fixture.worker("--worker-id", "w1", env=limited):
+        async with fixture.answering_reads():
+            await eventually(lambda: record_of(fixture), bool, retry_on=(AssertionError,))
+            await hide(fixture)
+            seen = await moved(fixture)
+        later = await moved(fixture)
+    last = await record_of(fixture)
+    assert [each.hidden for each in (seen, later, last)] == [True, True, True]
+    assert last.state is WorkerState.STOPPED_GRACEFUL
+
+
+async def moved(fixture: WorkerFixture) -> WorkerRecord:
+    """Return the record after its next heartbeat."""
+    now = (await record_of(fixture)).last_seen_at
+    return await eventually(lambda: record_of(fixture), lambda record: record.last_seen_at > now)

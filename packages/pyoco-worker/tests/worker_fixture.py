@@ -7,10 +7,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import anyio
+
 from pyoco_protocol.dead_letters import DeadLetter
 from pyoco_protocol.jetstream.connection import Broker, open_broker
 from pyoco_protocol.jetstream.ensure import ensure_consumer, ensure_topology
 from pyoco_protocol.jetstream.output_store import OutputStore
+from pyoco_protocol.jetstream.record_reads import RecordReads
 from pyoco_protocol.jetstream.requests import ask
 from pyoco_protocol.jetstream.run_store import RunStore, StoredRun
 from pyoco_protocol.runs.job import RunJob
@@ -92,6 +95,18 @@ class WorkerFixture:
         """Create the queue's consumer as a worker with these settings would."""
         spec = wanted_consumer("default", NAMES, ConsumerSettings.model_validate(settings))
         await ensure_consumer(self.broker.client, spec)
+
+    async def put_raw(self, run_id: str, record: bytes) -> None:
+        """Store any bytes as the record of a run."""
+        await ask(self.broker.client, NAMES.run(run_id), record)
+
+    @asynccontextmanager
+    async def answering_reads(self) -> AsyncGenerator[None]:
+        """Read records for workers without the permission, as a gateway does."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(RecordReads(self.broker, NAMES).run)
+            yield
+            tasks.cancel_scope.cancel()
 
     # --- reads
 

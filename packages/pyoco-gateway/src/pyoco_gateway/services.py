@@ -67,6 +67,7 @@ from pyoco_protocol.jetstream.connection import Broker, open_broker
 from pyoco_protocol.jetstream.dead_letter_reader import DeadLetterReader
 from pyoco_protocol.jetstream.dead_letter_writer import DeadLetterWriter
 from pyoco_protocol.jetstream.output_store import OutputStore
+from pyoco_protocol.jetstream.record_reads import RecordReads
 from pyoco_protocol.jetstream.run_store import RunStore
 from pyoco_protocol.jetstream.workflow_texts import WorkflowTexts
 from pyoco_protocol.problems import WorkflowTooLargeError
@@ -280,7 +281,8 @@ def _fleet(
         queues=QueueReport(broker, names),
         tenant_of_run=tenants.of,
     )
-    return services, reaper, [watch.run, partial(workers.run, watch), reaper.run]
+    reads = RecordReads(broker, names)
+    return services, reaper, [watch.run, partial(workers.run, watch), reaper.run, reads.run]
 
 
 def _access(

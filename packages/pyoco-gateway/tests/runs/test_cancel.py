@@ -18,7 +18,7 @@ from pyoco_protocol.problems import SnapshotUnreadableError
 from pyoco_protocol.runs.lifecycle import RunStatus, TaskStatus
 from pyoco_protocol.runs.snapshot import RunSnapshot
 from pyoco_protocol.settings import BrokerSettings
-from pyoco_protocol.subjects import Names, cancel_hint
+from pyoco_protocol.subjects import ALL_CANCEL_HINTS, Names, cancel_hint
 from pyoco_testkit.builders import snapshot
 from pyoco_testkit.eventually import eventually
 from pyoco_testkit.foreign_records import put_record
@@ -117,7 +117,7 @@ async def test_a_record_of_another_run_is_a_named_error(
 async def test_a_claimed_run_is_left_to_its_worker(
     gateway: httpx.AsyncClient, runs: RunStore, broker: Broker
 ) -> None:
-    hinted = await broker.client.subscribe(cancel_hint("*"))
+    hinted = await broker.client.subscribe(ALL_CANCEL_HINTS)
     await broker.client.flush()
     run_id = await submit(gateway)
     await claim(runs, run_id, tasks={"a": TaskStatus.RUNNING})
@@ -125,7 +125,7 @@ async def test_a_claimed_run_is_left_to_its_worker(
     assert (answered["status"], answered["worker_id"]) == ("CANCELLING", "w1")
     assert answered["tasks"] == {"a": "RUNNING"}
     message = await hinted.next_msg(timeout=5)
-    assert message.subject == cancel_hint(run_id)
+    assert message.subject == cancel_hint("default", run_id)
     # The second answer comes after the background task of the first request.
     assert (await cancel(gateway, run_id))["status"] == "CANCELLING"
     stored = await runs.read(run_id)
@@ -147,7 +147,7 @@ async def test_a_run_of_an_earlier_servers_worker_counts_as_claimed(
 async def test_an_ended_run_is_answered_unchanged(
     gateway: httpx.AsyncClient, runs: RunStore, broker: Broker, end: str
 ) -> None:
-    hinted = await broker.client.subscribe(cancel_hint("*"))
+    hinted = await broker.client.subscribe(ALL_CANCEL_HINTS)
     await broker.client.flush()
     run = snapshot(status=end, end_time=5.0)
     revision = (await put_record(broker, run)).revision

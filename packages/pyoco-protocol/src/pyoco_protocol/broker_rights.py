@@ -46,19 +46,30 @@ def gateway_rights(names: Names) -> Rights:
             ),
             subjects.ALL_CANCEL_HINTS,
         ),
-        subscribe=(names.all_run_logs, subjects.max_deliveries_advisory(names.work_stream)),
+        subscribe=(
+            names.all_run_logs,
+            subjects.max_deliveries_advisory(names.work_stream),
+            names.all_run_reads,
+            names.all_worker_reads,
+        ),
+        may_answer=True,
     )
 
 
 def worker_rights(tags: Iterable[str], names: Names) -> Rights:
-    """Return the permissions of a worker with these tags: its queues and all run records.
+    """Return the permissions of a worker with these tags: its queues, and records by name.
+
+    A worker reads no bucket. A message in a bucket can be requested by a subject with a literal
+    `*` or `>`, and permissions cannot forbid that. So a gateway reads for the worker, and answers
+    for one valid id at a time and only for runs of the worker's tags.
 
     A worker can write every run record. Which run it executes depends on the jobs it receives,
     and broker permissions cannot express that.
     """
+    carried = tuple(tags)
     return Rights(
-        publish=(*worker_services(tags, names), subjects.ALL_WORKER_PINGS),
-        subscribe=(subjects.ALL_CANCEL_HINTS, subjects.ALL_WORKER_PINGS),
+        publish=(*worker_services(carried, names), subjects.ALL_WORKER_PINGS),
+        subscribe=(*map(subjects.cancel_hints, carried), subjects.ALL_WORKER_PINGS),
         may_answer=True,
     )
 
@@ -68,9 +79,8 @@ def worker_services(tags: Iterable[str], names: Names) -> tuple[str, ...]:
     wanted = (
         f"{_API}.INFO",
         *(subject for tag in tags for subject in _of_tag(tag, names)),
-        subjects.last_message(subjects.kv_stream(names.runs_bucket)),
         names.run("*"),
-        subjects.last_message(subjects.kv_stream(names.workers_bucket)),
+        names.all_worker_reads,
         # A worker id may contain dots.
         names.worker(">"),
         names.all_run_logs,
@@ -94,6 +104,7 @@ def _of_tag(tag: str, names: Names) -> Iterator[str]:
     # Later servers put a domain and an account before the stream.
     yield f"$JS.ACK.*.*.{stream}.{consumer}.>"
     yield names.dlq(tag)
+    yield names.run_read(tag, "*")
 
 
 def _buckets(names: Names) -> tuple[str, ...]:

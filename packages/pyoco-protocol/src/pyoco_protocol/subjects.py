@@ -14,6 +14,7 @@ _EARLIER_API_KEYS: Final = "api_keys."
 # Core NATS subjects: messages are not stored and may be lost.
 _CANCEL_HINTS: Final = "pyoco.hint.cancel"
 _WORKER_PINGS: Final = "pyoco.hint.ping"
+_READS: Final = "pyoco.read"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,28 @@ class Names:
         """Return the subject of a worker's record in the workers bucket."""
         return kv_key(self.workers_bucket, worker_id)
 
+    def run_read(self, tag: str, run_id: str) -> str:
+        """Return the subject on which a gateway answers with the record of a run of this tag.
+
+        The bucket is part of the subject: a gateway of another deployment must not answer.
+        """
+        return f"{_READS}.{self.runs_bucket}.{tag}.{run_id}"
+
+    def worker_read(self, worker_id: str) -> str:
+        """Return the subject on which a gateway answers with the record of a worker."""
+        # A worker id may contain dots; a subject token may not.
+        return f"{_READS}.{self.workers_bucket}.{worker_id.encode().hex()}"
+
+    @property
+    def all_run_reads(self) -> str:
+        """The subjects of `run_read`."""
+        return self.run_read("*", "*")
+
+    @property
+    def all_worker_reads(self) -> str:
+        """The subjects of `worker_read`."""
+        return f"{_READS}.{self.workers_bucket}.*"
+
 
 def kv_key(bucket: str, key: str) -> str:
     """Return the subject of a key in a bucket."""
@@ -122,18 +145,40 @@ def work_consumer(tag: str) -> str:
     return f"pyoco_workers_{tag}"
 
 
-def cancel_hint(run_id: str) -> str:
-    """Return the subject that announces a cancel to the worker that executes the run."""
-    return f"{_CANCEL_HINTS}.{run_id}"
+def cancel_hint(tag: str, run_id: str) -> str:
+    """Return the subject that announces a cancel to the worker that executes the run.
+
+    It contains the tag so that a worker need not hear of runs that other workers execute.
+    """
+    return f"{_CANCEL_HINTS}.{tag}.{run_id}"
 
 
-ALL_CANCEL_HINTS: Final = f"{_CANCEL_HINTS}.*"
+def cancel_hints(tag: str) -> str:
+    """Return the subjects of the cancels of all runs with this tag."""
+    return cancel_hint(tag, "*")
+
+
+ALL_CANCEL_HINTS: Final = cancel_hint("*", "*")
 ALL_WORKER_PINGS: Final = f"{_WORKER_PINGS}.*"
 
 
 def run_of_cancel_hint(subject: str) -> str:
     """Return the run id in the subject of a cancel hint."""
     return subject.rpartition(".")[2]
+
+
+def run_of_read(subject: str) -> tuple[str, str]:
+    """Return the tag and the run id in a subject of `Names.run_read`."""
+    _, tag, run_id = subject.rsplit(".", 2)
+    return tag, run_id
+
+
+def worker_of_read(subject: str) -> str | None:
+    """Return the worker id in a subject of `Names.worker_read`; None if it contains none."""
+    try:
+        return bytes.fromhex(subject.rpartition(".")[2]).decode()
+    except ValueError:
+        return None
 
 
 def worker_ping(worker_id: str) -> str:

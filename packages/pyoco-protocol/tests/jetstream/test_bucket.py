@@ -33,6 +33,13 @@ async def test_a_key_that_was_never_written_has_no_value(bucket: Bucket) -> None
         await bucket.delete("nobody", 7)
 
 
+@pytest.mark.parametrize("key", ["*", ">", "*.b", "a.>"])
+async def test_a_wildcard_does_not_read_another_key(bucket: Bucket, key: str) -> None:
+    await bucket.create("a", b"1")
+    await bucket.create("a.b", b"2")
+    assert await bucket.read(key) is None
+
+
 async def test_a_key_is_replaced_only_at_its_latest_revision(bucket: Bucket) -> None:
     first = await bucket.create("a", b"1")
     await bucket.create("b", b"1")

@@ -7,7 +7,12 @@ import pytest
 from nats.aio.client import Client
 
 from pyoco_protocol.jetstream.connection import Broker
-from pyoco_protocol.jetstream.requests import RefusedError, UnknownOutcomeError, ask
+from pyoco_protocol.jetstream.requests import (
+    NoResponderError,
+    RefusedError,
+    UnknownOutcomeError,
+    ask,
+)
 from pyoco_protocol.problems import BrokerUnavailableError
 from pyoco_protocol.subjects import Names
 from pyoco_testkit.eventually import eventually
@@ -64,7 +69,7 @@ async def test_a_message_that_is_too_large_is_refused_and_not_sent(broker: Broke
 
 async def test_without_a_responder_the_request_was_not_executed(broker: Broker) -> None:
     failure = await failure_of(broker.client, "nobody.listens.here")
-    assert type(failure) is BrokerUnavailableError
+    assert type(failure) is NoResponderError
 
 
 async def test_a_timeout_is_an_unknown_outcome(broker: Broker, nats_server: NatsServer) -> None:

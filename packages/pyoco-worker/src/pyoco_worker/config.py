@@ -77,6 +77,11 @@ class WorkerConfig:
     signing_keys: tuple[str, ...] = field(default=(), repr=False)
 
     @property
+    def reads_through_gateway(self) -> bool:
+        """Whether a gateway reads records for this worker, because its broker user may not."""
+        return not self.prepares_broker
+
+    @property
     def own_directory(self) -> Path:
         """The directory that only this worker writes to."""
         return self.data_directory / self.worker_id

@@ -13,8 +13,9 @@ from typing import Final
 import anyio
 from pydantic import ValidationError
 
-from pyoco_protocol.jetstream.bucket import Bucket, ConflictError
+from pyoco_protocol.jetstream.bucket import Bucket, ConflictError, Revision
 from pyoco_protocol.jetstream.connection import Broker
+from pyoco_protocol.jetstream.record_reads import worker_reader
 from pyoco_protocol.jetstream.requests import RefusedError
 from pyoco_protocol.jetstream.worker_pings import answer_pings, ping_worker
 from pyoco_protocol.problems import BrokerUnavailableError, WorkerIdTakenError
@@ -42,12 +43,24 @@ class _Activity:
     last_run_finished_at: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """The revision of the stored record, and the field of it that an operator sets."""
+
+    revision: Revision
+    hidden: bool
+
+
 class Registration:
     """Keeps one worker's record up to date."""
 
     def __init__(self, broker: Broker, names: Names, me: Identity, config: WorkerConfig) -> None:
         self._broker = broker
-        self._bucket = Bucket(broker, names.workers_bucket)
+        read = worker_reader(broker, names) if config.reads_through_gateway else None
+        self._bucket = Bucket(broker, names.workers_bucket, read)
+        # The record as this worker last wrote it. While no other program writes it, it need not be
+        # read.
+        self._written: _Written | None = None
         self._me = me
         self._config = config
         self._started_at = time.time()
@@ -109,19 +122,28 @@ class Registration:
 
     async def _write(self, record: WorkerRecord) -> None:
         while True:
-            found = await self._bucket.read(record.worker_id)
-            before = _record_in(found.data if found is not None else None)
-            if before is not None and self._belongs_to_another(before):
+            known, self._written = self._written, None
+            if known is None and (known := await self._read(record.worker_id)) is None:
                 return
             # An operator sets `hidden`; it stays when the worker restarts.
-            hidden = before is not None and before.hidden
-            kept = record.model_copy(update={"hidden": hidden})
-            revision = found.revision if found is not None else 0
+            kept = record.model_copy(update={"hidden": known.hidden})
             try:
-                await self._bucket.replace(record.worker_id, kept.to_bytes(), revision)
+                revision = await self._bucket.replace(
+                    record.worker_id, kept.to_bytes(), known.revision
+                )
             except ConflictError:
                 continue
+            self._written = _Written(revision, known.hidden)
             return
+
+    async def _read(self, worker_id: str) -> _Written | None:
+        """Return what the next write needs; None if another instance owns the record."""
+        found = await self._bucket.read(worker_id)
+        before = _record_in(found.data if found is not None else None)
+        if before is not None and self._belongs_to_another(before):
+            return None
+        revision = found.revision if found is not None else 0
+        return _Written(revision, before is not None and before.hidden)
 
     def _belongs_to_another(self, before: WorkerRecord) -> bool:
         """Whether another instance has taken over this worker id.

@@ -14,6 +14,7 @@ from pyoco_protocol.ids import new_instance_id
 from pyoco_protocol.jetstream.connection import Broker, open_broker
 from pyoco_protocol.jetstream.dead_letter_writer import DeadLetterWriter
 from pyoco_protocol.jetstream.output_store import OutputStore
+from pyoco_protocol.jetstream.record_reads import run_reader
 from pyoco_protocol.jetstream.run_store import RunStore
 from pyoco_protocol.problems import CliUsageError
 from pyoco_protocol.runs.signing import JobVerifier
@@ -120,7 +121,7 @@ class Worker:
                     pull_sec=config.poll_timeout_sec,
                 )
                 dispatcher.on_freed = source.wake
-                await listen_for_cancels(broker, heartbeats)
+                await listen_for_cancels(broker, config.tags, heartbeats)
                 side.start_soon(heartbeats.run)
                 side.start_soon(registration.run)
                 async with source.listening():
@@ -162,7 +163,16 @@ class Worker:
         tasks: TaskGroup,
     ) -> JobHandler:
         config = self._config
-        store = RunStore(broker, self._names, retention_sec=config.retention_sec)
+        store = RunStore(
+            broker,
+            self._names,
+            retention_sec=config.retention_sec,
+            read=(
+                run_reader(broker, self._names, config.tags)
+                if config.reads_through_gateway
+                else None
+            ),
+        )
         settler = Settler(
             DeadLetterWriter(broker, self._names), self._me, config.letters_for_execution_errors
         )

@@ -19,7 +19,7 @@ from pyoco_protocol.broker_rights import (
     worker_rights,
     worker_services,
 )
-from pyoco_protocol.subjects import ALL_CANCEL_HINTS, Names
+from pyoco_protocol.subjects import Names, cancel_hints
 
 _ACCOUNT: Final = "PYOCO"
 # A pull request stays open for up to ten minutes, and a job may arrive at its end.
@@ -126,8 +126,9 @@ def _gateway_account(broker: SharedBroker) -> Iterator[str]:
         many = f", response_type: Stream, response_threshold: '{_PULL_SEC}s'"
         kind = f"service: {quoted(subject)}{many if subject in pulled else ''}"
         yield f"      {{ {kind}, accounts: {accounts} }}"
-    all_workers = _listed(worker.user.name for worker in broker.workers)
-    yield f"      {{ stream: {quoted(ALL_CANCEL_HINTS)}, accounts: {all_workers} }}"
+    for tag in broker.tags:
+        carriers = _listed(each.user.name for each in broker.workers if tag in each.tags)
+        yield f"      {{ stream: {quoted(cancel_hints(tag))}, accounts: {carriers} }}"
     yield "    ]"
     yield "  }"
 
@@ -146,7 +147,9 @@ def _worker_account(worker: WorkerUser, names: Names) -> Iterator[str]:
     yield "    imports: ["
     for subject in worker_services(worker.tags, names):
         yield f"      {{ service: {{ account: {_ACCOUNT}, subject: {quoted(subject)} }} }}"
-    yield f"      {{ stream: {{ account: {_ACCOUNT}, subject: {quoted(ALL_CANCEL_HINTS)} }} }}"
+    for tag in worker.tags:
+        hints = quoted(cancel_hints(tag))
+        yield f"      {{ stream: {{ account: {_ACCOUNT}, subject: {hints} }} }}"
     yield "    ]"
     yield "    users: ["
     yield from _user(worker.user, worker_rights(worker.tags, names))

@@ -60,7 +60,7 @@ class CancelRun:
         reached(Failpoint.CANCEL_RECORDED)
         if not stored.snapshot.status.is_terminal:
             # This only saves time: a worker sees the cancel with its next write in any case.
-            await announce_cancel(self.broker, run_id)
+            await announce_cancel(self.broker, stored.snapshot.tag, run_id)
         return stored.snapshot
 
     async def finish_unclaimed(self, run_id: str) -> None:

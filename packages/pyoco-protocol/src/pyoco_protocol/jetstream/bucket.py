@@ -2,7 +2,9 @@
 
 import base64
 import json
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from pyoco_protocol import subjects
@@ -31,29 +33,45 @@ class Value:
     revision: Revision
 
 
-class Bucket:
-    """Reads values from the leader and writes them by compare-and-set."""
+# Returns the value of a key as the leader of the bucket has it; None if it was never written.
+ReadValue = Callable[[str], Awaitable[Value | None]]
 
-    def __init__(self, broker: Broker, name: str) -> None:
+
+async def read_from_leader(broker: Broker, bucket: str, key: str) -> Value | None:
+    """Return the value of a key as the leader has it; None for a key that was never written."""
+    client = broker.require_up()
+    subject = subjects.kv_key(bucket, key)
+    request = json.dumps({"last_by_subj": subject}).encode()
+    try:
+        answer = await ask(client, subjects.last_message(subjects.kv_stream(bucket)), request)
+    except RefusedError as refusal:
+        if refusal.err_code == _NO_MESSAGE:
+            return None
+        raise
+    message: dict[str, Any] = answer["message"]
+    if message["subject"] != subject:
+        # The key is a wildcard, and the message belongs to another key.
+        return None
+    headers = base64.b64decode(message.get("hdrs") or b"")
+    deleted = any(marker in headers for marker in _DELETE_MARKERS)
+    data = None if deleted else base64.b64decode(message.get("data") or b"")
+    return Value(data, int(message["seq"]))
+
+
+class Bucket:
+    """Reads values from the leader and writes them by compare-and-set.
+
+    `read` replaces the way to read, for a NATS user that may not read the bucket itself.
+    """
+
+    def __init__(self, broker: Broker, name: str, read: ReadValue | None = None) -> None:
         self._broker = broker
         self._name = name
-        self._read_subject = subjects.last_message(subjects.kv_stream(name))
+        self._read: ReadValue = read or partial(read_from_leader, broker, name)
 
     async def read(self, key: str) -> Value | None:
         """Return the value of `key` as the leader has it; None for a key that was never written."""
-        client = self._broker.require_up()
-        request = json.dumps({"last_by_subj": subjects.kv_key(self._name, key)}).encode()
-        try:
-            answer = await ask(client, self._read_subject, request)
-        except RefusedError as refusal:
-            if refusal.err_code == _NO_MESSAGE:
-                return None
-            raise
-        message: dict[str, Any] = answer["message"]
-        headers = base64.b64decode(message.get("hdrs") or b"")
-        deleted = any(marker in headers for marker in _DELETE_MARKERS)
-        data = None if deleted else base64.b64decode(message.get("data") or b"")
-        return Value(data, int(message["seq"]))
+        return await self._read(key)
 
     async def create(self, key: str, data: bytes) -> Revision:
         """Store the first value of a key; raise ConflictError if there is one already."""

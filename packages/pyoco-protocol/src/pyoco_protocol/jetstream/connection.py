@@ -160,7 +160,12 @@ class Broker:
         if now - self._logged_at.get(str(trouble), -_REMIND_SEC) < _REMIND_SEC:
             return
         self._logged_at[str(trouble)] = now
-        fields = {"broker": self._settings.nats_address, "reason": str(trouble), **more}
+        fields = {
+            "broker": self._settings.nats_address,
+            "reason": str(trouble),
+            "hint": trouble.entry.hint["en"],
+            **more,
+        }
         _log.error(message, extra={**error_fields(trouble), **fields})
 
     def _note_connected(self) -> None:

@@ -25,6 +25,10 @@ class UnknownOutcomeError(BrokerUnavailableError):
     """No answer arrived in time; the request may have been executed, or may be later."""
 
 
+class NoResponderError(BrokerUnavailableError):
+    """No process listens on the subject of the request, so it was certainly not executed."""
+
+
 class DeniedError(nats.errors.Error):
     """The server denied publishing or subscribing to a subject."""
 
@@ -68,8 +72,31 @@ async def ask(
 ) -> dict[str, Any]:
     """Return JetStream's answer to a request.
 
-    Raises RefusedError if the answer is an error, BrokerUnavailableError if the request was
-    certainly not executed (BrokerPermissionError if the NATS user lacks the permission), and
+    Raises RefusedError if the answer is an error, and otherwise as `ask_for_bytes` does.
+    """
+    reply = await ask_for_bytes(client, subject, payload, headers=headers, timeout_sec=timeout_sec)
+    answer: dict[str, Any] = json.loads(reply)
+    if (refusal := answer.get("error")) is not None:
+        raise RefusedError(
+            int(refusal.get("code", 0)),
+            int(refusal.get("err_code", 0)),
+            str(refusal.get("description", "refused")),
+        )
+    return answer
+
+
+async def ask_for_bytes(
+    client: Client,
+    subject: str,
+    payload: bytes = b"",
+    *,
+    headers: Mapping[str, str] | None = None,
+    timeout_sec: float = REQUEST_TIMEOUT_SEC,
+) -> bytes:
+    """Return the body of the reply to a request.
+
+    Raises BrokerUnavailableError if the request was certainly not executed (BrokerPermissionError
+    if the NATS user lacks the permission, NoResponderError if no process listens), and
     UnknownOutcomeError if the request may have been executed.
     """
     if not client.is_connected:
@@ -83,7 +110,7 @@ async def ask(
     except DeniedError as error:
         raise BrokerPermissionError(error.action, error.subject, error.user) from error
     except nats.errors.NoRespondersError as error:
-        raise BrokerUnavailableError(f"no responder on {subject}") from error
+        raise NoResponderError(f"no responder on {subject}") from error
     except (TimeoutError, nats.errors.TimeoutError) as error:
         raise UnknownOutcomeError(f"no answer on {subject} in {timeout_sec:g} s") from error
     except nats.errors.MaxPayloadError as error:
@@ -92,14 +119,7 @@ async def ask(
         raise BrokerUnavailableError("the connection to the broker is closed") from error
     except (nats.errors.Error, OSError) as error:
         raise UnknownOutcomeError(f"the request on {subject} was interrupted") from error
-    answer: dict[str, Any] = json.loads(reply.data)
-    if (refusal := answer.get("error")) is not None:
-        raise RefusedError(
-            int(refusal.get("code", 0)),
-            int(refusal.get("err_code", 0)),
-            str(refusal.get("description", "refused")),
-        )
-    return answer
+    return bytes(reply.data)
 
 
 async def confirm_subscriptions(client: Client) -> None:

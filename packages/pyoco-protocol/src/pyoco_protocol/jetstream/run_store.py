@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pydantic import ValidationError
 
 from pyoco_protocol.jetstream.batch_read import read_many
-from pyoco_protocol.jetstream.bucket import Bucket, ConflictError, Revision
+from pyoco_protocol.jetstream.bucket import Bucket, ConflictError, ReadValue, Revision
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.problems import SnapshotUnreadableError
 from pyoco_protocol.runs.lifecycle import (
@@ -49,6 +49,7 @@ class RunStore:
     nothing that they forbid, if the `StoredRun` it passes is one that this store returned, or the
     record that a verified job carries. The record of a run that has ended expires after
     `retention_sec` (0: never). `on_written` is called with the revision of each stored write.
+    `read` replaces the way to read a record, for a NATS user that may not read the bucket itself.
     """
 
     def __init__(
@@ -58,10 +59,11 @@ class RunStore:
         on_written: Callable[[Revision], None] = _ignore,
         *,
         retention_sec: int,
+        read: ReadValue | None = None,
     ) -> None:
         self._broker = broker
         self._names = names
-        self._bucket = Bucket(broker, names.runs_bucket)
+        self._bucket = Bucket(broker, names.runs_bucket, read)
         self._on_written = on_written
         self._retention_sec = retention_sec
 

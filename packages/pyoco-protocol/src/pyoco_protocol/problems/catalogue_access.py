@@ -95,9 +95,11 @@ ACCESS_ENTRIES: Final = (
         texts("NATS denied an operation", "NATSで操作が許可されていません"),
         texts(
             "Give the NATS user permission for the subject named in the log; "
-            "`pyoco-server-admin nats-config` writes the required configuration.",
+            "`pyoco-server-admin nats-config` writes the required configuration. After an upgrade, "
+            "write it again.",
             "ログに示されたsubjectの権限をNATSのユーザーに付与してください。"
-            "`pyoco-server-admin nats-config` が必要な設定を出力します。",
+            "必要な設定は `pyoco-server-admin nats-config` で出力できます。"
+            "アップグレード後は設定を出力し直してください。",
         ),
     ),
     entry(

@@ -168,8 +168,8 @@ class QueueSetupSettings(PyocoSettings):
     )
     worker_prepares_broker: Boolean = setting(
         True,
-        "Whether a worker creates missing streams, buckets and queues; `false` for a worker "
-        "without the permission.",
+        "Whether a worker creates missing streams, buckets and queues, and reads records from the "
+        "broker; `false` for a worker without the permissions, which reads through a gateway.",
         "false",
     )
 

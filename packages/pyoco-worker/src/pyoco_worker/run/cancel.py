@@ -13,6 +13,7 @@
 """
 
 import logging
+from collections.abc import Iterable
 
 import anyio
 
@@ -26,9 +27,11 @@ from pyoco_worker.run.heartbeats import HeartbeatLoop
 _log = logging.getLogger(__name__)
 
 
-async def listen_for_cancels(broker: Broker, heartbeats: HeartbeatLoop) -> None:
+async def listen_for_cancels(
+    broker: Broker, tags: Iterable[str], heartbeats: HeartbeatLoop
+) -> None:
     """Check the record of an active run as soon as its cancel is announced."""
-    await subscribe_to_cancels(broker, heartbeats.write_now)
+    await subscribe_to_cancels(broker, tags, heartbeats.write_now)
 
 
 async def stop_run(run: ActiveRun, grace_sec: float) -> None:

@@ -99,8 +99,8 @@ def nats_config(
 ) -> None:
     """Write a nats-server configuration, and the login settings of gateway and workers.
 
-    Each user gets only the permissions it needs: a worker receives jobs of its own tags, and can
-    neither forge jobs nor read API keys. The names of streams and buckets come from the settings
+    Each user gets only the permissions it needs: a worker receives jobs of its own tags, reads the
+    records of their runs through a gateway, and can neither forge jobs nor read API keys. The names of streams and buckets come from the settings
     of this command (PYOCO_WORK_STREAM and others).
 
     Both contain passwords. Only the owner can read the written files. Without --logins the login
