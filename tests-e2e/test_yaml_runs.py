@@ -170,6 +170,37 @@ async def test_a_forged_job_fails_its_run_and_not_its_worker(system: Stack) -> N
     assert again["status"] == "COMPLETED"
 
 
+@pytest.mark.parametrize("product", ["'a' * 3000000000", "'%02000000000d' % $ctx.params.x"])
+async def test_an_expression_that_takes_all_memory_is_refused_by_gateway_and_worker(
+    system: Stack, product: str
+) -> None:
+    hostile = json.dumps(
+        {
+            "flow": {
+                "graph": f'until(cond="{product} == $ctx.params.x") {{ greet }}',
+                "defaults": {"x": 1, "name": "you"},
+            },
+            "tasks": {"greet": {"callable": "yaml_tasks:greet"}},
+        }
+    )
+    refused = await system.client.http.post(
+        "/runs/yaml", files={"workflow": hostile}, data={"flow_name": "hostile"}
+    )
+    assert refused.status_code == 422
+    assert "only for numbers" in refused.text
+    # A job that does not come from the gateway.
+    run = await system.client.get(await system.client.submit("hostile", tag="unserved"))
+    job = {
+        **{name: run[name] for name in ("run_id", "flow_name", "tags", "submitted_at")},
+        "tag": "default",
+        "workflow_yaml": hostile,
+    }
+    await system.publish_job("default", json.dumps(job).encode())
+    ended = await system.client.wait(run["run_id"])
+    assert (ended["status"], ended["err_id"]) == ("FAILED", "ERR-PYOCO-0012")
+    assert "only for numbers" in ended["error"]
+
+
 async def test_a_job_whose_text_does_not_match_its_hash_becomes_a_dead_letter(
     system: Stack,
 ) -> None:
