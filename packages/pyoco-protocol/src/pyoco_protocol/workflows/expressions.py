@@ -90,6 +90,8 @@ _PRODUCT: Final = (
 
 def _fault_of_products(text: str) -> str | None:
     """Return the fault of a `*` or `%` with an operand that may be a text or a list."""
+    if "*" not in text and "%" not in text:
+        return None
 
     def placeholder(reference: re.Match[str]) -> str:
         return "number" if reference[1] in _NUMERIC_PATHS else "unknown"
