@@ -64,8 +64,11 @@ def test_an_argument_takes_precedence_over_the_environment() -> None:
     assert settings.sources["api_key"] == "argument"
 
 
-def test_an_empty_variable_is_ignored(file: Path) -> None:
-    assert settled(file, PYOCO_SERVER="", PYOCO_CONTEXT="").context == "prod"
+@pytest.mark.parametrize("text", ["", " "])
+def test_an_empty_variable_is_ignored(file: Path, text: str) -> None:
+    names = ("SERVER", "API_KEY", "API_KEY_HEADER", "LANG", "CONTEXT")
+    blank = {f"PYOCO_{name}": text for name in names}
+    assert settled(file, **blank) == settled(file)
 
 
 @pytest.mark.parametrize("how", ["argument", "variable"])

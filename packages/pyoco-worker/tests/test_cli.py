@@ -37,6 +37,7 @@ NO_BROKER = ("--nats-url", "nats://127.0.0.1:1", "--concurrency", "1")
         (("--worker-id", "a."), "a."),
         (("--poll-timeout", "0"), "--poll-timeout"),
         (("--log-level", "loud"), "--log-level"),
+        (("--nats-url", ""), "is empty"),
         (("--nats-url", "http://broker"), "PYOCO_NATS_URL"),
     ],
 )

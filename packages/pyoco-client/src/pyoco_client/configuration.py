@@ -133,7 +133,8 @@ def settings_of(
     sources: dict[str, str] = {}
 
     def first(what: str, argument: str | None, variable: str, fallback: str | None) -> str | None:
-        given = [(argument, ARGUMENT), (found.get(variable) or None, variable), (fallback, label)]
+        value = environment.value_of(found, variable)
+        given = [(argument, ARGUMENT), (value, variable), (fallback, label)]
         if context is not None:
             # A context that is named by an argument takes precedence over the environment.
             given = [given[0], given[2], given[1]]
@@ -171,7 +172,7 @@ def _chosen_context(
 ) -> tuple[str | None, Context | None]:
     path = contexts_path(found)
     contexts = Contexts() if path is None else read_contexts(path)
-    if name := argument or found.get(CONTEXT_VARIABLE):
+    if name := argument or environment.value_of(found, CONTEXT_VARIABLE):
         return name, contexts.named(name)
     if contexts.current is None:
         return None, None
@@ -184,7 +185,7 @@ def contexts_path(variables: Mapping[str, str] | None = None) -> Path | None:
     `PYOCO_CONFIG`, or else `pyoco/contexts.toml` in `XDG_CONFIG_HOME` or `~/.config`.
     """
     found = environment.variables() if variables is None else variables
-    if named := found.get(FILE_VARIABLE):
+    if named := environment.value_of(found, FILE_VARIABLE):
         return Path(named).expanduser()
     # The XDG specification says to ignore a relative path.
     if (base := found.get("XDG_CONFIG_HOME")) and Path(base).is_absolute():

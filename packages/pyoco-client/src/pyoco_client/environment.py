@@ -10,6 +10,12 @@ def variables() -> Mapping[str, str]:
     return os.environ
 
 
+def value_of(variables: Mapping[str, str], name: str) -> str | None:
+    """Return the value of a variable; None if it is not set or empty."""
+    value = variables.get(name, "")
+    return value if value.strip() else None
+
+
 def home() -> Path | None:
     """Return the home directory, or None if the process has none."""
     try:

@@ -44,6 +44,7 @@ def busy_port() -> Iterator[int]:
         (["up", "--log-level", "LOUD"], "'LOUD' is not one of"),
         (["up", "--dashboard-lang", "fr"], "'fr' is not one of"),
         (["up", "extra"], "unexpected extra argument"),
+        (["up", "--nats-url", " "], "--nats-url is empty"),
         (["up", "--nats-url", "http://x"], "--nats-url: must be an address like nats://host:4222"),
         (["up", "--with-nats", "--with-nats-bootstrap"], "cannot be combined"),
         (["up", "--with-nats", "--nats-url", "nats://x:1"], "--nats-url cannot be combined"),
@@ -79,7 +80,7 @@ def test_a_wrong_argument_exits_with_1_and_an_example(
         ("PYOCO_LOG_FORMAT", "xml"),
         ("PYOCO_DEFAULT_TAG", "a.b"),
         ("PYOCO_REPLICAS", "0"),
-        ("PYOCO_DASHBOARD_LANG", ""),
+        ("PYOCO_DASHBOARD_LANG", "fr"),
     ],
 )
 def test_an_invalid_setting_exits_with_1_and_names_the_variable(

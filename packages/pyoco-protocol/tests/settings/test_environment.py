@@ -71,15 +71,37 @@ def test_a_misspelt_argument_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("0", False), ("1", True), ("true", True), ("False", False), ("TRUE", True)],
+    [
+        ("0", False),
+        ("1", True),
+        ("true", True),
+        ("False", False),
+        ("TRUE", True),
+        ("yes", True),
+        ("No", False),
+        ("ON", True),
+        ("off", False),
+    ],
 )
-def test_a_boolean_accepts_these_words(text: str, value: bool) -> None:
-    assert load_settings(LogSettings, {"PYOCO_LOG_UTC": text}).log_utc is value
+@pytest.mark.parametrize(
+    "variable", [row.variable for row in document_settings() if row.default in ("true", "false")]
+)
+def test_every_boolean_accepts_these_words(variable: str, text: str, value: bool) -> None:
+    settings = load_settings(group_of(variable), {"PYOCO_LOAD_DOTENV": "0", variable: text})
+    assert getattr(settings, variable.removeprefix("PYOCO_").lower()) is value
 
 
-@pytest.mark.parametrize("text", ["yes", "no", "on", "off", "t", "2", "-1", "", " true"])
+@pytest.mark.parametrize("text", ["t", "y", "enabled", "2", "-1", " true"])
 def test_a_boolean_refuses_other_words(text: str) -> None:
     assert refusal(LogSettings, {"PYOCO_LOG_UTC": text}).problems[0].variable == "PYOCO_LOG_UTC"
+
+
+@pytest.mark.parametrize("text", ["", " ", "\t"])
+def test_an_empty_variable_counts_as_not_set(text: str) -> None:
+    environ = {row.variable: text for row in document_settings()}
+    for group in GROUPS:
+        assert load_settings(group, environ) == group()
+    assert read_environment({**environ, "OTHER": ""}) == {"OTHER": ""}
 
 
 def test_all_invalid_values_of_a_group_are_reported_at_once() -> None:
@@ -166,6 +188,18 @@ class TestDotenv:
         settings = load_settings(TopologySettings, {"PYOCO_REPLICAS": "5"})
         assert (settings.replicas, settings.default_tag) == (5, "gpu")
 
+    def test_an_empty_variable_of_the_environment_leaves_the_value_of_the_file(
+        self, dotenv: Path
+    ) -> None:
+        assert load_settings(TopologySettings, {"PYOCO_REPLICAS": ""}).replicas == 3
+
+    def test_an_empty_variable_of_the_file_counts_as_not_set(self, dotenv: Path) -> None:
+        dotenv.write_text("PYOCO_REPLICAS=\nPYOCO_DEFAULT_TAG=''\n")
+        assert load_settings(TopologySettings, {}) == TopologySettings()
+
+    def test_an_empty_path_selects_the_default_file(self, dotenv: Path) -> None:
+        assert load_settings(TopologySettings, {"PYOCO_ENV_FILE": ""}).replicas == 3
+
     def test_the_file_can_be_disabled(self, dotenv: Path) -> None:
         assert load_settings(TopologySettings, {"PYOCO_LOAD_DOTENV": "0"}) == TopologySettings()
 
@@ -238,7 +272,7 @@ class TestDotenv:
         dotenv.write_text("PYOCO_REPLICAS=3\n", "utf-8-sig")
         assert load_settings(TopologySettings, {}).replicas == 3
 
-    @pytest.mark.parametrize("value", ["maybe", "", "2"])
+    @pytest.mark.parametrize("value", ["maybe", "2"])
     def test_the_setting_that_disables_the_file_is_validated(self, value: str) -> None:
         error = refusal(TopologySettings, {"PYOCO_LOAD_DOTENV": value})
         assert error.problems[0].variable == "PYOCO_LOAD_DOTENV"

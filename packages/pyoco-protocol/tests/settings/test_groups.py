@@ -2,6 +2,8 @@ import math
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pyoco_protocol.settings import (
     GROUPS,
@@ -162,7 +164,7 @@ def test_a_variable_has_a_description_and_a_valid_example(
 
 @pytest.mark.parametrize(("group", "variable"), NUMBERS)
 @pytest.mark.parametrize(
-    "value", ["nan", "inf", "-inf", "1e999", "abc", "-1", "1.5.2", "0x10", "9" * 40, "", " "]
+    "value", ["nan", "inf", "-inf", "1e999", "abc", "-1", "1.5.2", "0x10", "9" * 40]
 )
 def test_an_invalid_number_is_refused_with_its_variable(
     group: type[PyocoSettings], variable: str, value: str
@@ -207,7 +209,8 @@ def test_an_invalid_number_is_refused_with_its_variable(
         ("PYOCO_LOG_FORMAT", "xml"),
         ("PYOCO_MAX_PARAMS_BYTES", "1048576"),
         ("PYOCO_MAX_RUN_SNAPSHOT_BYTES", "2097152"),
-        ("PYOCO_AUTH_PEPPER", ""),
+        ("PYOCO_MAX_RUN_SNAPSHOT_BYTES", "1023"),
+        ("PYOCO_MAX_RUN_SNAPSHOT_BYTES", "983041"),
     ],
 )
 def test_an_invalid_value_is_refused_with_its_variable(variable: str, value: str) -> None:
@@ -238,12 +241,34 @@ def test_params_as_large_as_the_snapshot_are_refused(params: str) -> None:
     load_settings(SnapshotSettings, {**environ, problem.variable: problem.example})
 
 
-def test_a_smaller_snapshot_requires_smaller_params() -> None:
-    environ = {"PYOCO_MAX_RUN_SNAPSHOT_BYTES": "65536"}
-    (problem,) = refusal(SnapshotSettings, environ).problems
-    assert problem.example == "49152"
-    settings = load_settings(SnapshotSettings, {**environ, problem.variable: problem.example})
-    assert settings.max_params_bytes < settings.max_run_snapshot_bytes
+@pytest.mark.parametrize(
+    ("snapshot", "params"),
+    [
+        ("1024", 256),
+        ("2048", 512),
+        ("4096", 2048),
+        ("65536", 49_152),
+        ("262144", 196_608),
+        ("983040", 737_280),
+    ],
+)
+def test_without_a_setting_of_its_own_the_limit_of_params_follows_the_snapshot(
+    snapshot: str, params: int
+) -> None:
+    settings = load_settings(SnapshotSettings, {"PYOCO_MAX_RUN_SNAPSHOT_BYTES": snapshot})
+    assert settings.max_params_bytes == params
+
+
+@given(st.integers(1024, 983_040))
+def test_any_allowed_snapshot_limit_can_be_set_alone(limit: int) -> None:
+    settings = SnapshotSettings(max_run_snapshot_bytes=limit)
+    assert 0 < settings.max_params_bytes < limit
+    assert settings == SnapshotSettings(max_run_snapshot_bytes=limit)
+
+
+def test_a_limit_of_params_does_not_follow_if_it_is_set() -> None:
+    environ = {"PYOCO_MAX_RUN_SNAPSHOT_BYTES": "65536", "PYOCO_MAX_PARAMS_BYTES": "1024"}
+    assert load_settings(SnapshotSettings, environ).max_params_bytes == 1024
 
 
 def test_a_heartbeat_interval_above_its_timeout_is_refused() -> None:

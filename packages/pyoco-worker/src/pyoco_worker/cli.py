@@ -53,8 +53,20 @@ def _worker_id(_: click.Context, __: click.Parameter, value: str | None) -> str 
     return value
 
 
+def _nats_url(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    # An empty variable counts as not set; an empty option is a mistake.
+    if value is not None and not value.strip():
+        raise click.BadParameter("is empty, for example --nats-url nats://127.0.0.1:4222")
+    return value
+
+
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--nats-url", metavar="URL", help="Address of NATS. [env: PYOCO_NATS_URL]")
+@click.option(
+    "--nats-url",
+    metavar="URL",
+    callback=_nats_url,
+    help="Address of NATS. [env: PYOCO_NATS_URL]",
+)
 @click.option(
     "--tags",
     type=_Tags(),

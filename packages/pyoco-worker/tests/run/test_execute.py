@@ -180,8 +180,9 @@ async def test_a_run_with_an_output_above_the_brokers_limit_completes_once(
 async def test_a_snapshot_that_cannot_be_reduced_enough_fails_its_run(
     fixture: WorkerFixture,
 ) -> None:
-    limits = {"PYOCO_MAX_RUN_SNAPSHOT_BYTES": "1536", "PYOCO_MAX_PARAMS_BYTES": "1024"}
-    async with fixture.worker(env=limits):
+    async with fixture.worker(env={"PYOCO_MAX_RUN_SNAPSHOT_BYTES": "1536"}):
+        fits = await fixture.ended(await fixture.submit("greet", name="x" * 40))
+        assert (fits.status, fits.error) == (RunStatus.COMPLETED, None)
         run_id = await fixture.submit("greet", name="x" * 2000)
         ended = await fixture.ended(run_id)
         await fixture.settled()

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pyoco_client.environment import variables
+from pyoco_client.environment import value_of, variables
 
 Language = Literal["en", "ja"]
 
@@ -11,6 +11,6 @@ def language_of_locale() -> Language:
     """Return the language that `PYOCO_LANG` or the locale asks for: Japanese, or else English."""
     found = variables()
     for name in ("PYOCO_LANG", "LC_ALL", "LC_MESSAGES", "LANG"):
-        if locale := found.get(name):
+        if locale := value_of(found, name):
             return "ja" if locale.lower().startswith("ja") else "en"
     return "en"

@@ -120,6 +120,8 @@ def up(
         _refuse("--with-nats and --with-nats-bootstrap cannot be combined", "--with-nats")
     if own_broker and nats_url is not None:
         _refuse("--nats-url cannot be combined with --with-nats", "--with-nats")
+    if nats_url is not None and not nats_url.strip():
+        _refuse("--nats-url is empty", "--nats-url nats://127.0.0.1:4222")
     if not own_broker and (nats_port, data_dir) != (None, None):
         _refuse("--nats-port and --data-dir need --with-nats", "--with-nats --nats-port 4223")
 

@@ -78,12 +78,17 @@ def load_settings(cls: type[Settings], environ: Mapping[str, str] | None = None)
 
 
 def read_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the variables of the `.env` file, overridden by those of the environment."""
-    own = dict(os.environ if environ is None else environ)
+    """Return the variables of the `.env` file, overridden by those of the environment.
+
+    One of our variables that is empty counts as not set, in the environment and in the file:
+    container tools pass variables without a value on as empty ones.
+    """
+    own = _set_ones(os.environ if environ is None else environ)
     dotenv = _build(DotenvSettings, own)
     if not dotenv.load_dotenv:
         return own
-    return {**_read_file(dotenv.env_file, must_exist="PYOCO_ENV_FILE" in own), **own}
+    found = _read_file(dotenv.env_file, must_exist="PYOCO_ENV_FILE" in own)
+    return {**_set_ones(found), **own}
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[UnknownVariable]:
@@ -107,6 +112,14 @@ def document_settings() -> list[SettingDoc]:
         SettingDoc(variable, _as_text(field.default), field.description or "", _example(field))
         for variable, field in _fields()
     ]
+
+
+def _set_ones(variables: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: value
+        for name, value in variables.items()
+        if value.strip() or not name.startswith(PREFIX)
+    }
 
 
 def _fields() -> Iterator[tuple[str, FieldInfo]]:
@@ -136,16 +149,6 @@ def _similar(name: str, known: list[str]) -> list[str]:
 def _build(cls: type[Settings], variables: Mapping[str, str]) -> Settings:
     fields = cls.model_fields
     given = {name: variables[_variable(name)] for name in fields if _variable(name) in variables}
-    # An empty value is usually a mistake in a file or template; the default would hide it.
-    empty = [
-        SettingProblem(
-            _variable(name), "is empty; unset it to use the default", _example(fields[name])
-        )
-        for name, text in given.items()
-        if not text.strip()
-    ]
-    if empty:
-        raise SettingsError(empty)
     try:
         return cls(**given)
     except ValidationError as error:

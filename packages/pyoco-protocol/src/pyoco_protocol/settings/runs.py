@@ -1,6 +1,6 @@
 """Heartbeats, delivery, dead letters, sizes and retention of runs."""
 
-from typing import Self
+from typing import Final, Self
 
 from pydantic import model_validator
 
@@ -13,7 +13,11 @@ from pyoco_protocol.settings.values import (
     Interval,
     Limit,
     MessageBytes,
+    ParamsBytes,
 )
+
+# Ids, times, the error and the states of some tasks in a snapshot.
+_OTHER_FIELDS_BYTES: Final = 2048
 
 
 class HeartbeatSettings(PyocoSettings):
@@ -94,9 +98,10 @@ class SnapshotSettings(PyocoSettings):
     workflow_yaml_max_bytes: MessageBytes = setting(
         262_144, "Maximum size of a submitted workflow file.", "262144"
     )
-    max_params_bytes: MessageBytes = setting(
+    max_params_bytes: ParamsBytes = setting(
         196_608,
-        "Maximum size of params as JSON; they are part of the snapshot.",
+        "Maximum size of params as JSON; they are part of the snapshot. Unset: three quarters of "
+        "`PYOCO_MAX_RUN_SNAPSHOT_BYTES`, or less if that is below 8192.",
         "196608",
     )
     run_retention_sec: Age = setting(
@@ -110,11 +115,20 @@ class SnapshotSettings(PyocoSettings):
 
     @model_validator(mode="after")
     def _params_fit_the_snapshot(self) -> Self:
+        if "max_params_bytes" not in self.model_fields_set:
+            # The model is frozen for its users; here it is still being built.
+            object.__setattr__(self, "max_params_bytes", _params_in(self.max_run_snapshot_bytes))
         if self.max_params_bytes >= self.max_run_snapshot_bytes:
             raise SettingRuleError(
                 "PYOCO_MAX_PARAMS_BYTES",
                 f"is {self.max_params_bytes} and must be below PYOCO_MAX_RUN_SNAPSHOT_BYTES "
                 f"({self.max_run_snapshot_bytes}), because params are part of the snapshot",
-                f"{self.max_run_snapshot_bytes * 3 // 4}",
+                f"{_params_in(self.max_run_snapshot_bytes)}",
             )
         return self
+
+
+def _params_in(snapshot_bytes: int) -> int:
+    """Return how many bytes of a snapshot the params may take; the other fields need the rest."""
+    rest = min(_OTHER_FIELDS_BYTES, snapshot_bytes * 3 // 4)
+    return min(snapshot_bytes * 3 // 4, snapshot_bytes - rest)

@@ -9,7 +9,10 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from pyoco_protocol.ids import MAX_TAG_CHARS, is_tag
 
-_BOOLEANS: Final = {"0": False, "1": True, "false": False, "true": True}
+_BOOLEANS: Final = {
+    **dict.fromkeys(("0", "false", "no", "off"), False),
+    **dict.fromkeys(("1", "true", "yes", "on"), True),
+}
 _MAX_NAME_CHARS: Final = 200
 _YEAR_SEC: Final = 31_536_000
 
@@ -27,7 +30,7 @@ def _boolean(value: Any) -> bool:
         return value
     known = _BOOLEANS.get(value.lower()) if isinstance(value, str) else None
     if known is None:
-        raise ValueError("must be 0, 1, true or false")
+        raise ValueError("must be 1, true, yes or on, or 0, false, no or off")
     return known
 
 
@@ -138,3 +141,4 @@ Limit = Annotated[int, Field(ge=0, le=2**53)]
 Replicas = Annotated[int, Field(ge=1, le=5)]
 StoredBytes = Annotated[int, Field(ge=1, le=2**40)]
 MessageBytes = Annotated[int, Field(ge=1024, le=NATS_PAYLOAD_BYTES - _ENVELOPE_BYTES)]
+ParamsBytes = Annotated[int, Field(ge=256, le=NATS_PAYLOAD_BYTES - _ENVELOPE_BYTES)]
