@@ -21,6 +21,12 @@ def flows() -> str:
 
 
 @pytest.fixture
+def hostile_flows() -> str:
+    """The value of `--flow-resolver` for flows that attack."""
+    return f"{Path(__file__).parent / 'flows' / 'hostile_flows.py'}:resolve"
+
+
+@pytest.fixture
 async def fixture(
     nats_server: NatsServer, tmp_path: Path, flows: str
 ) -> AsyncGenerator[WorkerFixture]:

@@ -78,6 +78,7 @@ ADDED = {
     "PYOCO_WORKER_DATA_DIR": ".pyoco/worker",
     "PYOCO_WORKER_PASS_ENV": "",
     "PYOCO_CALLABLE_ALLOW": "",
+    "PYOCO_CHILD_RUNS": "10000",
     "PYOCO_WORKFLOWS_OBJECT_STORE_BUCKET": "pyoco_workflows",
     "PYOCO_NATS_USER": "",
     "PYOCO_NATS_PASSWORD": "",

@@ -22,6 +22,7 @@ from pyoco_protocol.settings import (
     WorkerSettings,
     load_settings,
 )
+from pyoco_protocol.settings.worker import DEFAULT_CHILD_RUNS
 
 # Variables that programs need for paths, language and time zone. Any other variable may hold a
 # secret of the worker, such as broker credentials, so operators must name it.
@@ -66,6 +67,8 @@ class WorkerConfig:
     snapshot: SnapshotSettings
     letters_for_execution_errors: bool
     callable_allow: tuple[str, ...] | None = None
+    # How many runs a child executes before it is replaced.
+    child_runs: int = DEFAULT_CHILD_RUNS
     # False if the gateway creates streams and consumers, because this worker's broker user may not.
     prepares_broker: bool = True
     # A job must be signed with one of these keys; if empty, unsigned jobs are accepted.
@@ -150,6 +153,7 @@ def worker_config(flags: Flags, environ: Mapping[str, str]) -> WorkerConfig:
             DlqSettings, environ
         ).dlq_publish_execution_error,
         callable_allow=worker.allowed_modules,
+        child_runs=worker.child_runs,
         prepares_broker=load_settings(QueueSetupSettings, environ).worker_prepares_broker,
         signing_keys=load_settings(JobSigningSettings, environ).keys,
     )

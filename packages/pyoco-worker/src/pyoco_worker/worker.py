@@ -65,7 +65,7 @@ class Worker:
         config = self._config
         async with (
             _runs_directory(config),
-            open_pool(self._child_setup(), config.concurrency) as pool,
+            open_pool(self._child_setup(), config.concurrency, max_runs=config.child_runs) as pool,
             open_broker(
                 config.broker, name=config.worker_id, prepare=self._queues.prepare
             ) as broker,

@@ -15,7 +15,6 @@ import pytest
 from pyoco_protocol.ids import new_run_id
 from pyoco_testkit.eventually import eventually
 from pyoco_worker.child.frames import Finished, RunOrder
-from pyoco_worker.children import pool as pool_module
 from pyoco_worker.children.child_process import (
     ChildExitedError,
     ChildProcess,
@@ -142,10 +141,9 @@ async def test_a_child_that_was_killed_between_runs_is_replaced(setup: ChildSetu
 
 
 async def test_a_child_is_replaced_after_its_maximum_number_of_runs(
-    setup: ChildSetup, monkeypatch: pytest.MonkeyPatch
+    setup: ChildSetup,
 ) -> None:
-    monkeypatch.setattr(pool_module, "MAX_RUNS_PER_CHILD", 3)
-    async with open_pool(setup, 1) as pool:
+    async with open_pool(setup, 1, max_runs=3) as pool:
         pids = [await run(pool, "noop") for _ in range(7)]
     assert [len({*pids[:3]}), len({*pids[3:6]}), len({*pids})] == [1, 1, 3]
 

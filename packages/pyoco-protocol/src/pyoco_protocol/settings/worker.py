@@ -1,16 +1,21 @@
 """Settings of workers: data directory, environment of flows, wheels."""
 
 from pathlib import Path
+from typing import Final
 
 from pyoco_protocol.settings.base import PyocoSettings, setting
 from pyoco_protocol.settings.values import (
     Boolean,
+    Count,
     Interval,
     ModuleNames,
     PathValue,
     StoredBytes,
     split_commas,
 )
+
+# User code leaks memory. Replacing children limits it in a worker that runs for months.
+DEFAULT_CHILD_RUNS: Final = 10_000
 
 
 class WorkerSettings(PyocoSettings):
@@ -32,6 +37,12 @@ class WorkerSettings(PyocoSettings):
         "Modules whose functions workflow files may call, including submodules, separated by "
         "commas. Unset: all except the standard library and the dependencies of the worker.",
         "my_company.tasks,etl",
+    )
+    child_runs: Count = setting(
+        DEFAULT_CHILD_RUNS,
+        "How many runs a child process executes before it is replaced; 1 gives every run a new "
+        "process.",
+        "1",
     )
 
     @property

@@ -54,7 +54,7 @@ class EngineRun:
     ) -> None:
         self._order = order
         self._max_record_bytes = max_record_bytes
-        self._reports = _TaskReports(order.run_id, send, running or RunningTasks())
+        self._reports = _TaskReports(order, send, running or RunningTasks())
         self._last_tasks: tuple[str, ...] = ()
         self._context = _RunContext(run_id=order.run_id)
         # `Engine.cancel` does nothing before the engine knows the run, and can overwrite a final
@@ -121,6 +121,7 @@ class EngineRun:
         return "stopped"
 
     def _finished(self, how: FinishedHow, failure: BaseException | None) -> Finished:
+        self._reports.end()
         records = task_records(self._context.task_records, self._state, self._max_record_bytes)
         kept = smallest_records(records.all, self._max_record_bytes)
         result, result_truncated = None, False
@@ -128,6 +129,7 @@ class EngineRun:
             result, result_truncated = result_of(self._last_tasks, records.all, self._state)
         return Finished(
             run_id=self._order.run_id,
+            secret=self._order.secret,
             how=how,
             error=None if failure is None else error_text(failure),
             traceback=None if failure is None else traceback_text(failure),
@@ -305,14 +307,16 @@ class _TaskReports(TraceBackend):  # type: ignore[misc] # pyoco has no type info
     The engine's threads call it before the engine updates its own states.
     """
 
-    def __init__(self, run_id: str, send: Send, running: RunningTasks) -> None:
-        self._run_id = run_id
+    def __init__(self, order: RunOrder, send: Send, running: RunningTasks) -> None:
+        self._run_id = order.run_id
+        self._secret = order.secret
         self._send = send
         self._running = running
         self._lock = threading.Lock()
         self._states: dict[str, TaskStatus] = {}
         # Until then, ends of tasks are not reported: most runs end sooner, and `Finished` has them.
         self._quiet_until = time.monotonic() + _QUIET_SEC
+        self._ended = False
 
     def begin(self, tasks: Iterable[str]) -> None:
         """Set all tasks to PENDING."""
@@ -322,7 +326,14 @@ class _TaskReports(TraceBackend):  # type: ignore[misc] # pyoco has no type info
         """Send the states of all tasks; from now on every change is sent."""
         with self._lock:
             self._quiet_until = 0.0
-            self._send(Progress(run_id=self._run_id, tasks=dict(self._states)))
+            if not self._ended:
+                tasks = dict(self._states)
+                self._send(Progress(run_id=self._run_id, secret=self._secret, tasks=tasks))
+
+    def end(self) -> None:
+        """Send nothing more: a task with a timeout can go on after its run has ended."""
+        with self._lock:
+            self._ended = True
 
     def on_flow_start(self, name: str, run_id: str | None = None) -> None:
         """Do nothing: the parent has started the flow."""
@@ -349,5 +360,8 @@ class _TaskReports(TraceBackend):  # type: ignore[misc] # pyoco has no type info
         with self._lock:
             self._states[task] = state
             # A start is sent at once: if the child dies, the worker knows which task was running.
-            if state is TaskStatus.RUNNING or time.monotonic() >= self._quiet_until:
-                self._send(TaskChanged(run_id=self._run_id, task=task, state=state))
+            is_due = state is TaskStatus.RUNNING or time.monotonic() >= self._quiet_until
+            if is_due and not self._ended:
+                self._send(
+                    TaskChanged(run_id=self._run_id, secret=self._secret, task=task, state=state)
+                )

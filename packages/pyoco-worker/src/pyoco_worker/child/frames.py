@@ -28,6 +28,17 @@ class Frame(BaseModel):
         return packed(self.model_dump_json().encode())
 
 
+class RunFrame(Frame):
+    """Base class of the frames about one run.
+
+    The worker gives each execution a new secret, and accepts only frames of a child that carry the
+    id and the secret of the run the child executes now.
+    """
+
+    run_id: str
+    secret: str = Field(default="", repr=False)
+
+
 class Setup(Frame):
     """Parent to child, the first frame: the resolver to load, and limits."""
 
@@ -43,11 +54,10 @@ class Setup(Frame):
     callable_allow: tuple[str, ...] | None = None
 
 
-class RunOrder(Frame):
+class RunOrder(RunFrame):
     """Parent to child: execute this run."""
 
     kind: Literal["run"] = "run"
-    run_id: str
     attempt: int
     flow_name: str
     params: dict[str, JsonValue]
@@ -82,19 +92,17 @@ class Unusable(Frame):
     error: str
 
 
-class Progress(Frame):
+class Progress(RunFrame):
     """Child to parent, on request: the states of all tasks of the run."""
 
     kind: Literal["progress"] = "progress"
-    run_id: str
     tasks: dict[str, TaskStatus]
 
 
-class TaskChanged(Frame):
+class TaskChanged(RunFrame):
     """Child to parent: a task started or ended. At the start of a run, ends are not reported."""
 
     kind: Literal["task"] = "task"
-    run_id: str
     task: str
     state: TaskStatus
 
@@ -104,11 +112,10 @@ FinishedHow = Literal[
 ]
 
 
-class Finished(Frame):
+class Finished(RunFrame):
     """Child to parent: the flow has ended. A recorded cancel still overrides `how`."""
 
     kind: Literal["finished"] = "finished"
-    run_id: str
     how: FinishedHow
     error: str | None = None
     traceback: str | None = None

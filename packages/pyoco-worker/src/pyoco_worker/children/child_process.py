@@ -1,6 +1,7 @@
 """One child process, as the worker sees it."""
 
 import asyncio
+import logging
 import os
 import secrets
 import shutil
@@ -10,6 +11,7 @@ import sys
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum, auto
 from pathlib import Path
 from typing import Final
 
@@ -21,10 +23,23 @@ from pyoco_worker.child.output_records import MARK_BYTES
 from pyoco_worker.children.frame_stream import FrameStream
 from pyoco_worker.children.output_reader import OutputReader, TakeOutput
 
+_log = logging.getLogger(__name__)
+
 _LAST_OUTPUT_CHARS: Final = 8192
 _REAP_TIMEOUT_SEC: Final = 5.0
+_SECRET_BYTES: Final = 16
+_FORGED: Final = "the child process sent a frame that does not belong to its run, and was killed"
 
 OnProgress = Callable[[Progress | TaskChanged], None]
+
+
+class Unused(Enum):
+    """The tenant of a child that has not executed a run."""
+
+    UNUSED = auto()
+
+
+UNUSED: Final = Unused.UNUSED
 
 
 class ChildExitedError(Exception):
@@ -73,9 +88,15 @@ class ChildProcess:
         self._transports: list[asyncio.BaseTransport] = []
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._finished: asyncio.Future[Finished] | None = None
+        # The id and the secret of the current run, which its frames must carry.
+        self._run: tuple[str, str] | None = None
+        self._was_distrusted = False
+        self._is_being_killed = False
         self._on_progress: OnProgress | None = None
         self._gone = anyio.Event()
         self.runs_done = 0
+        # The tenant of its runs; UNUSED until it gets the first one.
+        self.tenant: str | Unused | None = UNUSED
 
     @property
     def pid(self) -> int:
@@ -150,6 +171,9 @@ class ChildProcess:
             raise await child._exit_error() from None
         except BaseException:
             await child.kill()
+            # A start that is cancelled may leave one without a transport.
+            orders.close()
+            control.close()
             raise
         return child
 
@@ -163,7 +187,9 @@ class ChildProcess:
         if self._gone.is_set():
             raise await self._exit_error()
         finished: asyncio.Future[Finished] = asyncio.get_running_loop().create_future()
+        order = order.model_copy(update={"secret": secrets.token_hex(_SECRET_BYTES)})
         self._finished = finished
+        self._run = (order.run_id, order.secret)
         self._on_progress = on_progress
         for output in self._outputs:
             output.begin(on_output)
@@ -174,6 +200,7 @@ class ChildProcess:
             raise await self._exit_error() from None
         finally:
             self._finished = None
+            self._run = None
             self._on_progress = None
             for output in self._outputs:
                 output.end()
@@ -192,6 +219,7 @@ class ChildProcess:
 
     async def kill(self) -> None:
         """Kill the child and its process group; return when it has ended. Can be repeated."""
+        self._is_being_killed = True
         self.signal_group()
         with anyio.CancelScope(shield=True), anyio.move_on_after(_REAP_TIMEOUT_SEC):
             await self._process.wait()
@@ -229,19 +257,33 @@ class ChildProcess:
             transport.write(frame.pack())
 
     def _on_frame(self, frame: ChildFrame) -> None:
+        if self._gone.is_set():
+            return
         match frame:
-            case frames.Ready():
-                if not self._ready.done():
-                    self._ready.set_result(None)
-            case frames.Unusable():
-                if not self._ready.done():
-                    self._ready.set_exception(ChildUnusableError(frame.error))
-            case Progress() | TaskChanged():
+            case frames.Ready() if not self._ready.done():
+                self._ready.set_result(None)
+            case frames.Unusable() if not self._ready.done():
+                self._ready.set_exception(ChildUnusableError(frame.error))
+            case Progress() | TaskChanged() if self._is_of_current_run(frame):
                 if self._on_progress is not None:
                     self._on_progress(frame)
-            case Finished():
+            case Finished() if self._is_of_current_run(frame):
                 if self._finished is not None and not self._finished.done():
                     self._finished.set_result(frame)
+                # A run has one end: any frame after it is forged.
+                self._run = None
+            case _ if not self._is_being_killed:
+                self._distrust(frame)
+
+    def _is_of_current_run(self, frame: frames.RunFrame) -> bool:
+        return self._run == (frame.run_id, frame.secret)
+
+    def _distrust(self, frame: ChildFrame) -> None:
+        """Kill the child, because user code has written a frame to its socket."""
+        _log.error("child sent a forged frame", extra={"child_pid": self.pid, "kind": frame.kind})
+        self._was_distrusted = True
+        self.signal_group()
+        self._on_end()
 
     def _on_end(self) -> None:
         if self._gone.is_set():
@@ -257,7 +299,8 @@ class ChildProcess:
     async def _exit_error(self) -> ChildExitedError:
         """Kill the remaining processes of the child's group, and return how the child ended."""
         await self.kill()
-        return ChildExitedError(_how_it_ended(self._process.returncode), self._last_output())
+        how = _FORGED if self._was_distrusted else _how_it_ended(self._process.returncode)
+        return ChildExitedError(how, self._last_output())
 
     def _last_output(self) -> str:
         texts = "\n".join(filter(None, (output.last_output() for output in self._outputs)))

@@ -135,7 +135,7 @@ class RunExecutor:
         while True:
             child: ChildProcess | None = None
             try:
-                async with self.pool.lease() as child:
+                async with self.pool.lease(run.record.snapshot.tenant_id) as child:
                     if run.record.is_cancelled:
                         return Outcome(RunStatus.CANCELLED)
                     return await _run_in(child, run, order)
