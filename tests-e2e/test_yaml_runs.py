@@ -73,6 +73,91 @@ async def test_a_workflow_file_runs_on_a_worker_that_has_no_flows(system: Stack)
     assert "workflow_yaml" not in ended
 
 
+OF_THE_SPEC = """\
+version: '1'
+flow:
+  graph: |
+    # both at the same time
+    (left & right) >> joined
+    (left | right) >> early
+    (joined & early) >> last
+  defaults:
+tasks:
+  left:
+    callable: yaml_tasks:beside
+    inputs: {{directory: {directory}, name: left, other: right}}
+    outputs: [left]
+  right:
+    callable: yaml_tasks:beside
+    inputs: {{directory: {directory}, name: right, other: left}}
+  joined:
+    callable: yaml_tasks:join
+    inputs: {{left: $node.left.output, right: $node.right.output}}
+  early:
+    callable: yaml_tasks:greet
+    inputs: {{name: you}}
+  last:
+    callable: yaml_tasks:shout
+    inputs: {{text: $node.joined.output}}
+"""
+
+
+async def test_a_file_of_the_time_of_the_specification_runs(system: Stack, tmp_path: Path) -> None:
+    text = OF_THE_SPEC.format(directory=tmp_path)
+    ended = await system.client.wait(await submit(system, text), include=["records"])
+    assert ended["status"] == "COMPLETED", ended
+    names = ("left", "right", "joined", "early", "last")
+    assert ended["tasks"] == dict.fromkeys(names, "SUCCEEDED")
+    assert ended["result"] == {"last": "LEFT AND RIGHT"}
+    assert ended["params"] == {}
+    records = ended["task_records"]
+    assert records["joined"]["started_at"] >= records["right"]["ended_at"]
+    assert records["last"]["started_at"] >= records["early"]["ended_at"]
+    logs = (await system.client.http.get(f"/runs/{ended['run_id']}/logs")).json()
+    lines = {(entry["task"], entry["text"].strip()) for entry in logs["items"]}
+    assert lines == {("left", "this is left"), ("right", "this is right")}
+
+
+async def test_parallel_steps_are_cancelled_and_fail_together(
+    system: Stack, tmp_path: Path
+) -> None:
+    def waiting(graph: str) -> str:
+        inputs = {"directory": str(tmp_path), "name": "left", "other": "never"}
+        tasks = {
+            "left": {"callable": "yaml_tasks:beside", "inputs": inputs},
+            "right": {"callable": "yaml_tasks:beside", "inputs": {**inputs, "name": "right"}},
+            "bad": {"callable": "yaml_tasks:fail", "inputs": {"message": "out of paper"}},
+            "last": {"callable": "yaml_tasks:greet", "inputs": {"name": "you"}},
+        }
+        return json.dumps({"flow": {"graph": graph}, "tasks": tasks})
+
+    run_id = await submit(system, waiting("(left & right) >> last"))
+    both = {"left": "RUNNING", "right": "RUNNING", "last": "PENDING"}
+
+    async def tasks() -> object:
+        return (await system.client.get(run_id)).get("tasks")
+
+    await eventually(tasks, both, 20)
+    await system.client.http.post(f"/runs/{run_id}/cancel")
+    cancelled = await system.client.wait(run_id)
+    assert cancelled["status"] == "CANCELLED"
+    assert cancelled["tasks"]["last"] in ("CANCELLED", "PENDING")
+
+    failed = await system.client.wait(await submit(system, waiting("(bad & last)\nbad >> left")))
+    assert (failed["status"], failed["err_id"]) == ("FAILED", "ERR-PYOCO-0007")
+    assert "out of paper" in failed["error"]
+    assert failed["tasks"] == {"bad": "FAILED", "last": "SUCCEEDED", "left": "PENDING"}
+
+
+async def test_an_invalid_graph_in_operator_form_is_refused_with_its_line(system: Stack) -> None:
+    text = OF_THE_SPEC.format(directory="x").replace("early) >> last", "early) >> left")
+    answer = await system.client.http.post(
+        "/runs/yaml", files={"workflow": text}, data={"flow_name": "circle"}
+    )
+    assert answer.status_code == 422
+    assert "flow.graph (line 7): the steps wait for each other" in answer.text, answer.text
+
+
 async def test_a_file_submitted_several_times_is_stored_once(system: Stack) -> None:
     runs = [await submit(system, GREETING) for _ in range(3)]
     ended = [await system.client.wait(run_id) for run_id in runs]
@@ -168,6 +253,37 @@ async def test_a_forged_job_fails_its_run_and_not_its_worker(system: Stack) -> N
     assert "`**` is not allowed" in ended["error"]
     again = await system.client.wait(await submit(system, GREETING))
     assert again["status"] == "COMPLETED"
+
+
+@pytest.mark.parametrize("product", ["'a' * 3000000000", "'%02000000000d' % $ctx.params.x"])
+async def test_an_expression_that_takes_all_memory_is_refused_by_gateway_and_worker(
+    system: Stack, product: str
+) -> None:
+    hostile = json.dumps(
+        {
+            "flow": {
+                "graph": f'until(cond="{product} == $ctx.params.x") {{ greet }}',
+                "defaults": {"x": 1, "name": "you"},
+            },
+            "tasks": {"greet": {"callable": "yaml_tasks:greet"}},
+        }
+    )
+    refused = await system.client.http.post(
+        "/runs/yaml", files={"workflow": hostile}, data={"flow_name": "hostile"}
+    )
+    assert refused.status_code == 422
+    assert "only for numbers" in refused.text
+    # A job that does not come from the gateway.
+    run = await system.client.get(await system.client.submit("hostile", tag="unserved"))
+    job = {
+        **{name: run[name] for name in ("run_id", "flow_name", "tags", "submitted_at")},
+        "tag": "default",
+        "workflow_yaml": hostile,
+    }
+    await system.publish_job("default", json.dumps(job).encode())
+    ended = await system.client.wait(run["run_id"])
+    assert (ended["status"], ended["err_id"]) == ("FAILED", "ERR-PYOCO-0012")
+    assert "only for numbers" in ended["error"]
 
 
 async def test_a_job_whose_text_does_not_match_its_hash_becomes_a_dead_letter(

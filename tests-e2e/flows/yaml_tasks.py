@@ -1,6 +1,7 @@
 """Functions that workflow files of the end-to-end tests call."""
 
 import os
+import sys
 import time
 from os import system as reexported  # noqa: F401 - a re-export that must not be callable
 from pathlib import Path
@@ -31,6 +32,23 @@ def nap(seconds: float) -> str:
     """Sleep and return a text."""
     time.sleep(seconds)
     return "rested"
+
+
+def beside(ctx: Any, directory: str, name: str, other: str) -> str:
+    """Print a line, then wait until the other step has started; stop when cancelled."""
+    sys.stdout.write(f"this is {name}\n")
+    Path(directory, name).touch()
+    until = time.monotonic() + 30
+    while not Path(directory, other).exists():
+        if ctx.is_cancelled or time.monotonic() > until:
+            raise RuntimeError(f"{other} has not started")
+        time.sleep(0.01)
+    return name
+
+
+def join(left: str, right: str) -> str:
+    """Return both texts."""
+    return f"{left} and {right}"
 
 
 def fail(message: str) -> None:

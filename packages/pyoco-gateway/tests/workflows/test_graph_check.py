@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyoco_gateway.workflows.graph_check import graph_language
-from pyoco_protocol.workflows import document, graph_rules, scan
+from pyoco_protocol.workflows import document, graph_rules, operators, scan
 from pyoco_protocol.workflows.graph_rules import Workflow, read_workflow
-from pyoco_protocol.workflows.problems import WorkflowInvalidError
+from pyoco_protocol.workflows.problems import WorkflowInvalidError, WorkflowProblem
 
 PAGE = Path(__file__).parents[4] / "docs" / "workflows.md"
 NAMES = [f"t{number}" for number in range(6)]
@@ -50,6 +50,11 @@ def error_codes(text: str) -> list[str]:
         ('foreach(over="params.items", item=it) { a }', {"a"}),
         ('until(cond="$ctx.results.n > 3", max_iter=5) { a }', {"a"}),
         ("a >> pipe(rest)", {"a", "b", "c"}),
+        ("a & b", {"a", "b"}),
+        ("(a | b) >> c", {"a", "b", "c"}),
+        ("a >> (b & c)", {"a", "b", "c"}),
+        ("a >> b\na >> c", {"a", "b", "c"}),
+        ("flow >> a >> b", {"a", "b"}),
     ],
 )
 def test_a_valid_graph_returns_the_tasks_it_uses(graph: str, used: set[str]) -> None:
@@ -61,8 +66,14 @@ def test_a_valid_graph_returns_the_tasks_it_uses(graph: str, used: set[str]) -> 
     [
         ("a >>", "graph.syntax"),
         ("a > b", "graph.syntax"),
-        ("a & b", "graph.syntax"),
+        ("a & b &", "graph.syntax"),
+        ("a & pipe(rest)", "graph.syntax"),
         ("a(1)", "graph.syntax"),
+        ("a & missing", "graph.undefined_task"),
+        ("a >> b\nb >> a", "graph.cycle"),
+        ("((a & b) | c) >> d", "graph.invalid"),
+        ("(" * 33 + "a" + ")" * 33, "graph.too_deep"),
+        ("a & b #" + "#" * 70_000, "graph.too_large"),
         ("a >> missing", "graph.undefined_task"),
         ("a >> pipe(missing)", "graph.undefined_pipe"),
         ("a >> b >> a", "graph.repeated_task"),
@@ -87,7 +98,7 @@ def test_an_invalid_graph_is_refused(graph: str, code: str) -> None:
 
 
 def test_the_largest_allowed_graph_is_accepted() -> None:
-    graph = " >> ".join(f"n{number}: a" for number in range(graph_rules.MAX_STEPS))
+    graph = " >> ".join(f"n{number}: a" for number in range(operators.MAX_STEPS))
     assert read(workflow(graph)).used == {"a"}
 
 
@@ -125,6 +136,32 @@ tasks:
         ("schema.unknown_key", 9),
         ("graph.undefined_task", 3),
         ("graph.expression", 4),
+    ]
+
+
+def test_errors_of_a_graph_in_operator_form_have_their_lines() -> None:
+    text = """\
+flow:
+  graph: |
+    (a & nowhere) >> b
+
+    b >> c
+    (c | elsewhere) >> a
+tasks:
+  a: {use: x}
+  b: {use: x}
+  c: {use: x}
+"""
+    with pytest.raises(WorkflowInvalidError) as refused:
+        read(text)
+    assert [(problem.code, problem.line) for problem in refused.value.problems] == [
+        ("graph.cycle", 6)
+    ]
+    with pytest.raises(WorkflowInvalidError) as refused:
+        read(text.replace(" >> a\n", "\n"))
+    assert [(problem.code, problem.line) for problem in refused.value.problems] == [
+        ("graph.undefined_task", 3),
+        ("graph.undefined_task", 6),
     ]
 
 
@@ -201,7 +238,8 @@ def test_no_expression_is_executed(payload: str, form: str, tmp_path: Path) -> N
 def test_no_graph_is_executed(payload: str, tmp_path: Path) -> None:
     canary = tmp_path / "canary"
     text = payload.format(canary=canary)
-    for graph in (text, f"a >> {text}", f"repeat(count={text}){{a}}", f"pipe({text})"):
+    graphs = (text, f"a >> {text}", f"repeat(count={text}){{a}}", f"pipe({text})")
+    for graph in (*graphs, f"a & {text}", f"a\n{text}", f"(a)\n{text}\n"):
         assert error_codes(workflow(graph))
     assert error_codes(workflow("pipe(p)", p=text))
     assert not canary.exists()
@@ -242,18 +280,35 @@ WORDS = st.sampled_from(
     [
         *("a", "b", ">>", ">", ":", "(", ")", "{", "}", "switch", "repeat", "until", "foreach"),
         *("on=", "count=", "cond=", "over=", '"$ctx.a"', "'x'", "3", "pipe", "default", ";", ","),
-        *("{{", "}}", "#", "\n", "\\", "²", "é", '"', "=", "__class__"),
+        *("{{", "}}", "#", "\n", "\\", "²", "é", '"', "=", "__class__", "&", "|", "flow"),
     ]
 )
+
+
+CHAINS = st.permutations(NAMES).flatmap(
+    lambda names: st.integers(2, len(names)).map(lambda count: names[:count])
+)
+
+
+@given(CHAINS)
+def test_a_chain_means_the_same_in_both_languages(names: list[str]) -> None:
+    assert read(workflow(linear(names), tasks=NAMES)).steps is None
+    flow: Any = graph_language().build(linear(names), names, {})
+    engine = {task.name: {each.name for each in task.dependencies} for task in flow.tasks}
+    steps = read(workflow(f"({linear(names)})", tasks=NAMES)).steps
+    assert steps is not None
+    assert {name: set(steps.after.get(name, ())) for name in steps.positions} == engine
 
 
 @settings(max_examples=500)
 @given(st.lists(WORDS, max_size=25).map(" ".join) | st.text(max_size=60))
 def test_any_text_is_accepted_or_refused_as_a_graph(graph: str) -> None:
+    problems: tuple[WorkflowProblem, ...] = ()
     try:
         read(workflow(graph, p="b"))
-    except WorkflowInvalidError:
-        return
+    except WorkflowInvalidError as refused:
+        problems = refused.problems
+    assert all(problem.line for problem in problems)
 
 
 HOSTILE: list[Callable[[], str]] = [
@@ -288,10 +343,15 @@ def test_the_example_in_the_documentation_is_valid() -> None:
 
 def test_the_documentation_lists_every_error_code_and_limit() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    sources = [Path(module.__file__ or "").read_text() for module in (scan, document, graph_rules)]
+    modules = (scan, document, graph_rules, operators)
+    sources = [Path(module.__file__ or "").read_text() for module in modules]
     codes = set(re.findall(r'"((?:yaml|schema|graph)\.[a-z_]+)"', "".join(sources)))
     assert codes == set(re.findall(r"`((?:yaml|schema|graph)\.[a-z_]+)`", page))
-    for limit in (scan.MAX_DEPTH, scan.MAX_NODES, graph_rules.MAX_STEPS, graph_rules.MAX_NESTING):
+    for limit in (scan.MAX_DEPTH, scan.MAX_NODES, operators.MAX_STEPS, operators.MAX_NESTING):
         assert re.search(rf"\b{limit}\b", page)
-    for limit in (graph_rules.MAX_GRAPH_CHARS, graph_rules.MAX_ITERATIONS):
+    for limit in (
+        graph_rules.MAX_GRAPH_CHARS,
+        graph_rules.MAX_ITERATIONS,
+        operators.MAX_CONNECTIONS,
+    ):
         assert re.search(rf"\b{limit}\b", page)

@@ -69,6 +69,30 @@ def test_a_minimal_workflow_is_read() -> None:
     assert document.tasks["a"].inputs == {}
 
 
+def test_a_file_of_an_earlier_version_is_read() -> None:
+    document = read(
+        """\
+version: '1'
+flow:
+  graph: a
+  defaults:
+tasks:
+  a:
+    callable: m:f
+    inputs:
+    outputs: [a, results.b]
+  b:
+    use: x
+    outputs:
+"""
+    )
+    assert document.defaults == {}
+    assert document.tasks["a"].inputs == {}
+    # The engine has always ignored a plain name.
+    assert document.tasks["a"].outputs == ("results.b",)
+    assert document.tasks["b"].outputs == ()
+
+
 def test_unknown_and_forbidden_keys_are_reported_with_their_lines() -> None:
     text = """\
 flow:
@@ -104,7 +128,6 @@ runtime:
         ("flow: {graph: [a]}\ntasks: {a: {use: x}}", "schema.type", "flow.graph"),
         ("flow: {graph: 5}\ntasks: {a: {use: x}}", "schema.type", "flow.graph"),
         ("flow: {graph: ' '}\ntasks: {a: {use: x}}", "schema.value", "flow.graph"),
-        ("flow: {graph: a, defaults: }\ntasks: {a: {use: x}}", "schema.type", "flow.defaults"),
         ("flow: {graph: a, defaults: [1]}\ntasks: {a: {use: x}}", "schema.type", "flow.defaults"),
         ("flow: {graph: a}\ntasks: ", "schema.type", "tasks"),
         ("flow: {graph: a}\ntasks: {}", "schema.value", "tasks"),
@@ -130,6 +153,8 @@ runtime:
         (task(use="x", outputs="results.x"), "schema.type", "tasks.a.outputs"),
         (task(use="x", outputs=["nowhere.x"]), "schema.output", "tasks.a.outputs"),
         (task(use="x", outputs=["params.__class__"]), "schema.output", "tasks.a.outputs"),
+        (task(use="x", outputs=["params"]), "schema.output", "tasks.a.outputs"),
+        ("version: '2'\nflow: {graph: a}\ntasks: {a: {use: x}}", "schema.value", "version"),
         (task(use="x", outputs=[1]), "schema.type", "tasks.a.outputs"),
         ("version: 2\nflow: {graph: a}\ntasks: {a: {use: x}}", "schema.value", "version"),
         ("version: true\nflow: {graph: a}\ntasks: {a: {use: x}}", "schema.value", "version"),

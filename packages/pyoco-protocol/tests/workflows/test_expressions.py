@@ -1,4 +1,5 @@
 import ast
+import contextlib
 
 import pytest
 from hypothesis import given, settings
@@ -16,8 +17,15 @@ from pyoco_protocol.workflows.expressions import expression_fault
         "$ctx.params.day == 'monday'",
         "$ctx.results.rows > 3 and not $ctx.params.dry",
         '$env.MODE in "live test"',
-        "($ctx.a + 1) * 2 >= $ctx.b % 3 or $ctx.c != None",
+        "($ctx.a + 1) * 2 >= +$ctx.b % 3 or $ctx.c != None",
         "$ctx.loop.index < 10.5",
+        "$ctx.loop.index % 2 == 0",
+        "+$ctx.params.n % 2 == 0",
+        "-$ctx.params.n * 2 < 10",
+        "($ctx.a - $ctx.b) * ($ctx.a / 2) % 7 > 0",
+        "2 * 3 < $ctx.a",
+        "$ctx.a + 'x' == 'yx'",
+        "$ctx.a == 'on sale * 50 % off'",
     ],
 )
 def test_common_expressions_are_allowed(text: str) -> None:
@@ -62,12 +70,78 @@ def test_common_expressions_are_allowed(text: str) -> None:
         "$ctx.a == " + "(" * 40 + "1" + ")" * 40,
         ")$ctx.a(",
         "$ctx.a == '" + "x" * 2_000 + "'",
+        "$ctx.a == '$ctx.in'",
         "",
         "a b",
     ],
 )
 def test_other_python_is_refused(text: str) -> None:
     assert expression_fault(text) is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "$ctx.n == 'a' * 3000000000",
+        "'%02000000000d' % $ctx.n",
+        "3000000000 * 'a' == $ctx.n",
+        "$ctx.n * 3000000000",
+        "3000000000 * $ctx.n",
+        "$ctx.n % 2 == 0",
+        "2 % $ctx.n",
+        "$env.HOME * 2",
+        "($ctx.n + 'a') * 2",
+        "($ctx.n + $ctx.m) * 2",
+        "($ctx.n or 1) * 2",
+        "($ctx.n and 'a') * 2",
+        "'%2000000000d' '%2000000000d' % +$ctx.n",
+        "+$ctx.n * 2 * 'a'",
+        "$ctx.loop.item * 2",
+        "$ctx.loop.path % 2",
+        "$ctx.results.loop.index * 2",
+        "$env.loop.index * 2",
+    ],
+)
+def test_products_and_remainders_of_possible_texts_and_lists_are_refused(text: str) -> None:
+    fault = expression_fault(text)
+    assert fault is not None
+    assert "only for numbers" in fault
+
+
+VALUES: st.SearchStrategy[object] = st.one_of(
+    st.text(max_size=5), st.lists(st.none(), max_size=5), st.integers(0, 9), st.none()
+)
+EXPRESSIONS = st.recursive(
+    st.sampled_from(["1000", "2", "'abc'", "'x%0999d'", "$ctx.a", "$ctx.a.b"]),
+    lambda inner: st.one_of(
+        st.tuples(inner, st.sampled_from(["+", "-", "*", "%", "and", "or", "==", "in"]), inner).map(
+            lambda parts: f"({' '.join(parts)})"
+        ),
+        st.tuples(st.sampled_from(["-", "+", "not "]), inner).map("".join),
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=1000)
+@given(EXPRESSIONS, VALUES, VALUES)
+def test_an_allowed_expression_never_repeats_a_text_or_a_list(
+    text: str, first: object, second: object
+) -> None:
+    if expression_fault(text) is not None or "$" not in text:
+        return
+    python = text.replace("$ctx.a.b", "second").replace("$ctx.a", "first")
+    with contextlib.suppress(SyntaxError, TypeError, ValueError, ZeroDivisionError):
+        found = eval(python, {"__builtins__": {}}, {"first": first, "second": second})  # noqa: S307
+        # Six operands of at most seven characters or items.
+        assert not isinstance(found, str | list) or len(found) < 64
+
+
+def test_long_chains_of_operators_are_judged_like_short_ones() -> None:
+    assert expression_fault("$ctx.a" + " + 1" * 240) is None
+    assert expression_fault("$ctx.a * 1" + " + 1" * 240) is not None
+    assert expression_fault("not " * 240 + "$ctx.a") is None
+    assert expression_fault("not " * 240 + "$ctx.a * 2") is not None
 
 
 WORDS = st.sampled_from(

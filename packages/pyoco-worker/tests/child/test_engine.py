@@ -1,5 +1,6 @@
 """Runs of flows with the real engine, sequentially and with the thread pool."""
 
+import asyncio
 import sys
 import threading
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from pyoco.trace.backend import TraceBackend
 
 from pyoco_protocol.ids import new_run_id
 from pyoco_protocol.runs.lifecycle import TaskStatus
+from pyoco_testkit.eventually import eventually
 from pyoco_worker.child.engine import EngineRun, _Engine
 from pyoco_worker.child.frames import Finished, Progress, RunOrder, TaskChanged
 
@@ -130,6 +132,24 @@ def test_a_cancel_during_the_last_task_does_not_fail_the_flow(options: dict[str,
     finished = run.execute(lambda _: chain(first, last, **options))
     assert finished.how in ("succeeded", "stopped")
     assert finished.records["last"].output is True
+
+
+def test_a_cancel_stays_visible_to_a_task_beside_one_that_failed() -> None:
+    run = run_of()
+
+    def stops() -> None:
+        run.cancel()
+        raise RuntimeError("cancelled")
+
+    def beside(ctx: Any) -> bool:
+        # The engine overwrites the status of the run when `stops` has failed.
+        asyncio.run(eventually(lambda: ctx.run_context.status.name, "FAILED"))
+        return bool(ctx.is_cancelled)
+
+    flow = Flow(name="flow")
+    flow >> [task(stops), task(beside)]
+    finished = run.execute(lambda _: flow)
+    assert finished.records["beside"].output is True
 
 
 def test_a_cancel_after_the_end_changes_nothing(options: dict[str, Any]) -> None:

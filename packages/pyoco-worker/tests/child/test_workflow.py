@@ -15,6 +15,7 @@ from pyoco_worker.child.frames import Finished, RunOrder
 
 MODULE = """\
 import functools
+import threading
 from os import system
 from subprocess import check_output as run
 from pyoco import task
@@ -34,6 +35,26 @@ number = 5
 
 def fail():
     raise SystemExit("enough")
+
+def one():
+    return 1
+
+def total(**others):
+    return sum(others.values())
+
+gate = threading.Barrier(2)
+
+def meet():
+    return gate.wait(timeout=20) < 2
+
+release = threading.Event()
+
+def wait_for_release():
+    return release.wait(timeout=20)
+
+def set_release():
+    release.set()
+    return "released"
 """
 
 BOTH = {"add": "user_tasks:add", "wrapped": "user_tasks:wrapped"}
@@ -116,6 +137,60 @@ def test_a_file_can_be_run_repeatedly() -> None:
     assert [outputs(execute(text))["wrapped"] for _ in range(3)] == [2, 2, 2]
 
 
+def summed(*steps: str) -> dict[str, Any]:
+    inputs = {step: f"$node.{step}.output" for step in steps}
+    return {"callable": "user_tasks:total", "inputs": inputs}
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        "(a & b) >> both >> after",
+        "(a & b) >> both\nboth >> after",
+        "b >> both; a >> both; both >> after",
+        "flow >> (a & b) >> both\nflow >> after",
+    ],
+)
+def test_a_graph_in_operator_form_runs_each_step_after_those_it_waits_for(graph: str) -> None:
+    one = "user_tasks:one"
+    text = file(graph, a=one, b=one, both=summed("a", "b"), after=summed("a", "b", "both"))
+    finished = execute(text)
+    assert outputs(finished) == {"a": 1, "b": 1, "both": 2, "after": 4}
+    assert finished.result == {"after": 4}
+
+
+def test_parallel_steps_run_at_the_same_time() -> None:
+    finished = execute(file("a & b", a="user_tasks:meet", b="user_tasks:meet"))
+    assert outputs(finished) == {"a": True, "b": True}
+    assert finished.result == {"a": True, "b": True}
+
+
+def test_a_step_after_alternatives_starts_when_one_of_them_has_ended() -> None:
+    # `slow` ends only after `then` has run.
+    text = file(
+        "(quick | slow) >> then",
+        quick="user_tasks:one",
+        slow="user_tasks:wait_for_release",
+        then="user_tasks:set_release",
+    )
+    assert outputs(execute(text)) == {"quick": 1, "slow": True, "then": "released"}
+
+
+def test_a_task_that_a_graph_in_operator_form_does_not_use_is_not_imported(
+    trace_file: Path,
+) -> None:
+    one = "user_tasks:one"
+    text = file("a & b", a=one, b=one, idle="touches_at_import:function")
+    assert outputs(execute(text)) == {"a": 1, "b": 1}
+    assert not trace_file.exists()
+
+
+def test_a_plain_name_under_outputs_has_no_effect() -> None:
+    one = {"callable": "user_tasks:one", "outputs": ["y", "add"]}
+    add = {"callable": "user_tasks:add", "inputs": {"x": 5}}
+    assert outputs(execute(file("one >> add", one=one, add=add)))["add"] == 5
+
+
 def test_a_task_that_the_graph_does_not_use_is_not_imported(trace_file: Path) -> None:
     text = file("add", {"x": 1}, add="user_tasks:add", idle="touches_at_import:function")
     assert outputs(execute(text)) == {"add": 1}
@@ -189,9 +264,12 @@ def test_a_plug_in_that_is_not_installed_fails_the_run(capfd: pytest.CaptureFixt
         ("flow: !!python/object/apply:os.system [id]", "tags"),
         ("flow: {graph: a}\ntasks: {a: {callable: 'm:f', retries: 1}}", "tasks.a.retries (line 2)"),
         (file('until(cond="9**9**9 > $ctx.n"){only}', only="user_tasks:add"), "`**`"),
+        (file("""until(cond="'a' * 3000000000 == $ctx.n"){only}""", only="user_tasks:add"), "`*`"),
+        (file("""until(cond="'%02000000000d' % $ctx.n"){only}""", only="user_tasks:add"), "`%`"),
         (file("only >> other >> only", only="m:f", other="m:f"), "twice"),
+        (file("only >> other\nother >> only", only="m:f", other="m:f"), "flow.graph (line 1)"),
     ],
-    ids=["brackets", "empty", "tag", "key", "power", "twice"],
+    ids=["brackets", "empty", "tag", "key", "power", "text", "format", "twice", "cycle"],
 )
 def test_an_invalid_file_fails_the_run_with_its_errors(text: str, expected: str) -> None:
     finished = execute(text)

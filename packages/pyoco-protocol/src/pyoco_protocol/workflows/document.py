@@ -25,7 +25,8 @@ _CALLABLE: Final = re.compile(
 )
 # No step of a path begins with an underscore, so paths cannot reach private attributes.
 _STEP: Final = r"[A-Za-z][A-Za-z0-9_]*"
-_OUTPUT: Final = re.compile(rf"(results|scratch|params)(\.{_STEP})+")
+_OUTPUT_ROOTS: Final = ("results", "scratch", "params")
+_OUTPUT: Final = re.compile(rf"({'|'.join(_OUTPUT_ROOTS)})(\.{_STEP})+")
 _REFERENCE: Final = re.compile(
     rf"\$node\.[A-Za-z_][A-Za-z0-9_]*\.output(\.({_STEP}|[0-9]+))*"
     rf"|\$ctx\.params\.[A-Za-z_][A-Za-z0-9_]*|\$env\.[A-Za-z_][A-Za-z0-9_]*"
@@ -119,7 +120,8 @@ class _Reader:
     # --- parts of a file
 
     def _version(self, entry: Entry, where: str) -> None:
-        if _scalar(entry.value) != 1 or isinstance(_scalar(entry.value), bool | float):
+        version = _scalar(entry.value)
+        if version not in (1, "1") or isinstance(version, bool | float):
             self._add("schema.value", where, entry.value, "must be 1 or absent")
 
     def _flow(self, entry: Entry, where: str) -> None:
@@ -135,7 +137,8 @@ class _Reader:
         self._graph = self._text(entry, where)
 
     def _defaults_of(self, entry: Entry, where: str) -> None:
-        self._defaults = self._mapping(entry.value, where)
+        if not _is_empty(entry):
+            self._defaults = self._mapping(entry.value, where)
 
     def _tasks_of(self, entry: Entry, where: str) -> None:
         for task in self._named(entry.value, where, "a task"):
@@ -185,7 +188,7 @@ class _Reader:
         return text
 
     def _inputs(self, entry: Entry | None, task: str) -> dict[str, JsonValue]:
-        if entry is None:
+        if entry is None or _is_empty(entry):
             return {}
         where = f"{task}.inputs"
         inputs = self._mapping(entry.value, where)
@@ -202,13 +205,14 @@ class _Reader:
         return inputs
 
     def _outputs(self, entry: Entry | None, task: str) -> tuple[str, ...]:
-        if entry is None:
+        if entry is None or _is_empty(entry):
             return ()
         where = f"{task}.outputs"
         outputs: list[str] = []
         for item in self._items(entry.value, where):
             text = self._string(item, where)
-            if text is None:
+            # The engine ignores a plain name, which files of earlier versions may have.
+            if text is None or (_IDENTIFIER.fullmatch(text) and text not in _OUTPUT_ROOTS):
                 continue
             if not _OUTPUT.fullmatch(text):
                 self._add(
@@ -322,6 +326,11 @@ class _Reader:
 
 def _scalar(node: Node) -> object:
     return node.value if isinstance(node, ScalarNode) else None
+
+
+def _is_empty(entry: Entry) -> bool:
+    """Return whether a key has no value: `defaults:` or `defaults: null`."""
+    return isinstance(entry.value, ScalarNode) and entry.value.value is None
 
 
 def _entries(node: Node) -> Iterator[tuple[str, Entry]]:

@@ -1,9 +1,11 @@
-"""Checks expressions of a graph against a list of allowed tokens.
+"""Checks expressions of a graph: only allowed tokens, and no product that could be huge.
 
 The engine compiles expressions as Python. An accepted expression has no names except `$ctx.…` and
-`$env.…`, no calls, and no attributes except path steps without a leading underscore.
+`$env.…`, no calls, and no attributes except path steps without a leading underscore. `*` and `%`
+stand only between numbers, because a repeated or formatted text can take all memory.
 """
 
+import ast
 import re
 from typing import Final
 
@@ -18,7 +20,8 @@ _TOKEN: Final = re.compile(
       (?P<space>[ ]+)
     | (?P<reference>\$(?:ctx|env)\.{_PATH}(?![\w.$]))
     | (?P<number>[0-9]{{1,18}}(?:\.[0-9]{{1,18}})?(?![\w.]))
-    | (?P<text>'[^'\\\n]*'|"[^"\\\n]*")
+    # Without `$`, because the engine replaces references inside texts, too.
+    | (?P<text>'[^'\\\n$]*'|"[^"\\\n$]*")
     | (?P<word>(?:and|or|not|in|True|False|None)(?!\w))
     | (?P<operator>==|!=|<=|>=|<|>|\+|-|/(?!/)|%|\*(?!\*))
     | (?P<opening>\()
@@ -42,8 +45,8 @@ def expression_fault(raw: str) -> str | None:
         return "`__` is not allowed"
     # Without a reference, the engine treats the whole text as a path.
     if "$ctx." not in text and "$env." not in text:
-        return None if _BARE_PATH.fullmatch(text) else f"{_NO_EXPRESSION}"
-    return _fault_of_tokens(text)
+        return None if _BARE_PATH.fullmatch(text) else _NO_EXPRESSION
+    return _fault_of_tokens(text) or _fault_of_products(text)
 
 
 _NO_EXPRESSION: Final = (
@@ -74,3 +77,55 @@ def _fault_of_tokens(text: str) -> str | None:
             return _NO_EXPRESSION
         before = kind
     return None
+
+
+_REFERENCE: Final = re.compile(rf"\$((?:ctx|env)\.{_PATH})")
+# The engine sets these; all other references may be texts or lists.
+_NUMERIC_PATHS: Final = frozenset({"ctx.loop.index", "ctx.loop.iteration", "ctx.loop.count"})
+_PRODUCT: Final = (
+    "`*` and `%` are allowed only for numbers, because a repeated or formatted text can take all "
+    "memory; write a sign before a reference that is a number: +$ctx.params.n % 2"
+)
+
+
+def _fault_of_products(text: str) -> str | None:
+    """Return the fault of a `*` or `%` with an operand that may be a text or a list."""
+    if "*" not in text and "%" not in text:
+        return None
+
+    def placeholder(reference: re.Match[str]) -> str:
+        return "number" if reference[1] in _NUMERIC_PATHS else "unknown"
+
+    try:
+        tree = ast.parse(_REFERENCE.sub(placeholder, text), mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return _NO_EXPRESSION
+    numbers: set[ast.AST] = set()
+    # Operands come before their operators. A loop, because chains of operators nest deeply.
+    for node in reversed(list(ast.walk(tree))):
+        match node:
+            case ast.BinOp(op=ast.Mult() | ast.Mod()) if not {node.left, node.right} <= numbers:
+                return _PRODUCT
+        if _is_number(node, numbers):
+            numbers.add(node)
+    return None
+
+
+def _is_number(node: ast.AST, numbers: set[ast.AST]) -> bool:
+    """Return whether a node is a number or a boolean, or raises when it is evaluated."""
+    match node:
+        case ast.Constant():
+            return isinstance(node.value, int | float)
+        case ast.Name():
+            return node.id == "number"
+        # Texts and lists have no sign.
+        case ast.UnaryOp() | ast.Compare():
+            return True
+        # A number cannot be added to a text or a list. They have no `-` and no `/`.
+        case ast.BinOp(op=ast.Add()):
+            return node.left in numbers or node.right in numbers
+        case ast.BinOp():
+            return True
+        case ast.BoolOp():
+            return numbers.issuperset(node.values)
+    return False

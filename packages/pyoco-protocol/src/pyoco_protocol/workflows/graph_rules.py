@@ -1,7 +1,7 @@
 """Checks whether the graph of a workflow can be built, without running it.
 
-The graph language belongs to the engine, which must not be imported here: the caller passes its
-parser and builder. Gateway and worker apply the same rules.
+A graph is in operator form or in the engine's graph language. The engine must not be imported
+here: the caller passes its parser and builder. Gateway and worker apply the same rules.
 """
 
 import re
@@ -11,12 +11,18 @@ from typing import Any, Final, NamedTuple
 
 from pyoco_protocol.workflows.document import Text, WorkflowDocument, document_of
 from pyoco_protocol.workflows.expressions import expression_fault
+from pyoco_protocol.workflows.operators import (
+    MAX_NESTING,
+    MAX_STEPS,
+    GraphFaultError,
+    StepGraph,
+    is_operator_form,
+    parse_operators,
+)
 from pyoco_protocol.workflows.problems import WorkflowInvalidError, WorkflowProblem, shown
 from pyoco_protocol.workflows.scan import scan
 
 MAX_GRAPH_CHARS: Final = 65_536
-MAX_NESTING: Final = 32
-MAX_STEPS: Final = 2_000
 # Size of all graph texts with each pipe counted per use, because the engine reads it per use.
 MAX_EXPANDED_CHARS: Final = 4 * MAX_GRAPH_CHARS
 MAX_PIPE_DEPTH: Final = 16
@@ -42,6 +48,8 @@ class Workflow:
     document: WorkflowDocument
     # The tasks that its graph uses. Others are ignored.
     used: frozenset[str]
+    # The steps of a graph in operator form; None for a graph in the engine's language.
+    steps: StepGraph | None = None
 
 
 def read_workflow(data: bytes | str, language: GraphLanguage) -> Workflow:
@@ -58,7 +66,7 @@ def read_workflow(data: bytes | str, language: GraphLanguage) -> Workflow:
     problems += rules.problems
     if problems:
         raise WorkflowInvalidError(problems)
-    return Workflow(document, frozenset(used))
+    return Workflow(document, frozenset(used), rules.steps)
 
 
 class _Use(NamedTuple):
@@ -95,15 +103,22 @@ class _Rules:
         self._language = language
         self._chars = 0
         self.problems: list[WorkflowProblem] = []
+        self.steps: StepGraph | None = None
 
     def used_tasks(self) -> set[str]:
         """Return the tasks that the graph uses; add problems to `problems`."""
         document = self._document
-        graph = self._terms_of(document.graph)
+        graph: _Terms | None = None
+        if is_operator_form(document.graph.value, document.tasks):
+            self.steps = self._steps_of(document.graph)
+        else:
+            graph = self._terms_of(document.graph)
         pipes = {name: self._terms_of(text) for name, text in document.pipes.items()}
         read = [terms for terms in (graph, *pipes.values()) if terms is not None]
         for terms in read:
             self._check(terms)
+        if self.steps is not None:
+            return set(self.steps.positions)
         if graph is None or self.problems:
             return set()
         expanded = self._expanded(graph, {n: t for n, t in pipes.items() if t}, ())
@@ -115,11 +130,28 @@ class _Rules:
             self._build()
         return {use.task for use in expanded.uses}
 
-    def _terms_of(self, text: Text) -> _Terms | None:
+    def _steps_of(self, text: Text) -> StepGraph | None:
+        if self._is_too_long(text):
+            return None
+        try:
+            steps = parse_operators(text.value, self._document.tasks)
+        except GraphFaultError as fault:
+            self._add(fault.code, text, str(fault), fault.position)
+            return None
+        for step, position in steps.positions.items():
+            self._check_task(step, text, position)
+        return steps
+
+    def _is_too_long(self, text: Text) -> bool:
         self._chars += len(text.value)
-        if self._chars > MAX_GRAPH_CHARS:
-            what = f"the graph and its pipes have more than {MAX_GRAPH_CHARS} characters"
-            self._add("graph.too_large", text, what)
+        if self._chars <= MAX_GRAPH_CHARS:
+            return False
+        what = f"the graph and its pipes have more than {MAX_GRAPH_CHARS} characters"
+        self._add("graph.too_large", text, what)
+        return True
+
+    def _terms_of(self, text: Text) -> _Terms | None:
+        if self._is_too_long(text):
             return None
         if _nesting(text.value) > MAX_NESTING:
             self._add("graph.too_deep", text, f"is nested deeper than {MAX_NESTING}")
@@ -136,9 +168,7 @@ class _Rules:
     def _check(self, terms: _Terms) -> None:
         document = self._document
         for task in dict.fromkeys(use.task for use in terms.uses):
-            if task not in document.tasks:
-                what = f"uses the task {shown(task)}, which is not under `tasks`"
-                self._add("graph.undefined_task", terms.text, what, task)
+            self._check_task(task, terms.text, task)
         for pipe in dict.fromkeys(terms.pipes):
             if pipe not in document.pipes:
                 what = f"uses the pipe {shown(pipe)}, which is not under `pipes`"
@@ -152,6 +182,11 @@ class _Rules:
             if len(count) > len(str(MAX_ITERATIONS)) or int(count) > MAX_ITERATIONS:
                 what = f"{shown(count)} iterations are more than {MAX_ITERATIONS}"
                 self._add("graph.iterations", terms.text, what, count)
+
+    def _check_task(self, task: str, text: Text, at: str | int) -> None:
+        if task not in self._document.tasks:
+            what = f"uses the task {shown(task)}, which is not under `tasks`"
+            self._add("graph.undefined_task", text, what, at)
 
     def _expanded(
         self, terms: _Terms, pipes: Mapping[str, _Terms], inside: tuple[str, ...]
@@ -213,9 +248,10 @@ class _Rules:
             WorkflowProblem(code=code, where=text.where, line=line, what=what[:300])
         )
 
-    def _add(self, code: str, text: Text, what: str, part: str | None = None) -> None:
-        # The first occurrence of the part in the text is reported.
-        line = text.line if part is None else text.line_of(max(text.value.find(part), 0))
+    def _add(self, code: str, text: Text, what: str, at: str | int | None = None) -> None:
+        """Add a problem at a position of the text, or at the first occurrence of a part of it."""
+        position = max(text.value.find(at), 0) if isinstance(at, str) else at
+        line = text.line if position is None else text.line_of(position)
         self.problems.append(WorkflowProblem(code=code, where=text.where, line=line, what=what))
 
 

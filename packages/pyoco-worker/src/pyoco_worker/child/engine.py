@@ -22,6 +22,7 @@ from pyoco.trace.backend import TraceBackend
 from pyoco_protocol.runs.lifecycle import TaskStatus
 from pyoco_protocol.workflows.document import TaskPlan
 from pyoco_protocol.workflows.graph_rules import GraphLanguage
+from pyoco_protocol.workflows.operators import StepGraph
 from pyoco_protocol.workflows.problems import WorkflowInvalidError
 from pyoco_worker.child.callable_policy import CallablePolicy
 from pyoco_worker.child.error_text import error_text, traceback_text
@@ -59,7 +60,7 @@ class EngineRun:
         self._limits = limits
         self._reports = _TaskReports(order, send, running or RunningTasks())
         self._last_tasks: tuple[str, ...] = ()
-        self._context = RunContext(run_id=order.run_id)
+        self._context = _RunContext(run_id=order.run_id)
         # `Engine.cancel` does nothing before the engine knows the run, and can overwrite a final
         # status afterwards. The lock and `_ended` prevent both.
         self._lock = threading.Lock()
@@ -68,6 +69,7 @@ class EngineRun:
     def cancel(self) -> None:
         """Stop the flow before its next task; running tasks see `ctx.is_cancelled`."""
         with self._lock:
+            self._context.is_cancel_requested = True
             if not self._ended and self._context.status is EngineStatus.RUNNING:
                 self._context.status = EngineStatus.CANCELLING
 
@@ -181,11 +183,28 @@ def _flow_of(
                 inputs=dict(each.plan.inputs),
                 outputs=list(each.plan.outputs),
             )
+    if workflow.steps is not None:
+        return _flow_of_steps(workflow.steps, tasks, flow_name), document.defaults
     pipes = {name: pipe.value for name, pipe in document.pipes.items()}
     flow = build_flow_from_graph(
         graph=document.graph.value, tasks=tasks, pipes=pipes, flow_name=flow_name
     )
     return flow, document.defaults
+
+
+def _flow_of_steps(steps: StepGraph, tasks: Mapping[str, Task], flow_name: str) -> Flow:
+    """Return the flow of a graph in operator form; the engine has no parser for it."""
+    flow = Flow(name=flow_name)
+    for name in steps.positions:
+        flow.add_task(tasks[name])
+    for name, before in steps.after.items():
+        task = tasks[name]
+        for each in before:
+            task.dependencies.add(tasks[each])
+            tasks[each].dependents.add(task)
+        if name in steps.any_of:
+            task.trigger_policy = "ANY"
+    return flow
 
 
 def _plugin_tasks(plans: list[TaskPlan]) -> dict[str, Task]:
@@ -254,6 +273,24 @@ def _chain_of(flow: Flow) -> list[Task] | None:
     return chain
 
 
+class _RunContext(RunContext):  # type: ignore[misc] # pyoco has no type information
+    """The state of a run, and whether it was cancelled."""
+
+    is_cancel_requested = False
+
+
+class _Context(Context):  # type: ignore[misc] # pyoco has no type information
+    """The context of the tasks. A cancel stays visible after a parallel task has failed.
+
+    The engine reads it from the status of the run, which the first failure overwrites.
+    """
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Return whether the run was cancelled."""
+        return bool(self.run_context.is_cancel_requested)
+
+
 class _Engine(Engine):  # type: ignore[misc] # pyoco has no type information
     """The engine without its capture of output.
 
@@ -270,7 +307,7 @@ class _Engine(Engine):  # type: ignore[misc] # pyoco has no type information
         for task in flow.tasks:
             run_context.tasks[task.name] = TaskState.PENDING
             run_context.ensure_task_record(task.name)
-        context = Context(params=run_context.params, run_context=run_context)
+        context = _Context(params=run_context.params, run_context=run_context)
         self.trace.on_flow_start(flow.name, run_id=run_context.run_id)
         self.active_runs[run_context.run_id] = run_context
         return self._run_flow(flow, context, run_context, None)
