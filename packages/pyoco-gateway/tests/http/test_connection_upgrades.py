@@ -145,7 +145,7 @@ exchanges = st.builds(
 )
 
 
-async def answers_of_echo(parts: Sequence[bytes]) -> list[list[str]]:
+async def answers_of_echo(parts: Sequence[bytes]) -> list[Any]:
     """Give a connection the bytes in exactly these packets; return its answers."""
     loop = asyncio.get_running_loop()
     near, far = socket.socketpair()
@@ -190,6 +190,41 @@ def test_single_bytes_give_the_same_answers() -> None:
             parts = [stream[at : at + 1] for at in range(len(stream))]
             answers = asyncio.run(answers_of_echo(parts))
             assert answers == [first.answer, first.answer, ["GET", "/last", ""]]
+
+
+def test_an_unclear_length_is_judged_as_without_the_upgrade() -> None:
+    refused = 0
+    for framing in (
+        b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+        b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
+        b"Content-Length: 5\r\nContent-Length: 6\r\n",
+        b"Content-Length: 5, 6\r\n",
+        b"Content-Length: +5\r\n",
+        b"Content-Length: 0x5\r\n",
+        b"Content-Length : 5\r\n",
+        b"Content-Length:\r\n 5\r\n",
+        b"Transfer-Encoding: x\r\n",
+        b"Transfer-Encoding: chunked, identity\r\n",
+        b"Transfer-Encoding: chunked, x\r\n",
+        b"Transfer-Encoding: xchunked\r\n",
+        b"Transfer-Encoding\t: chunked\r\n",
+        b"Transfer-Encoding: chunked\r\nTransfer-Encoding: x\r\n",
+        b"Transfer-Encoding: x\r\nTransfer-Encoding: chunked\r\n",
+        b"Upgrade: h2c\r\nConnection: upgrade\r\nContent-Length: 5\r\nContent-Length: 5\r\n",
+        b"X: y\nTransfer-Encoding: chunked\r\n",
+    ):
+        judged = []
+        for upgrade in (b"", H2C, WEBSOCKET):
+            head = b"POST /1 HTTP/1.1\r\nHost: localhost\r\n" + upgrade + framing + b"\r\n"
+            for parts in (
+                [head + b"0\r\n\r\n" + SMUGGLED + CLOSE],
+                [head, b"0\r\n\r\n", SMUGGLED, CLOSE],
+            ):
+                judged.append(asyncio.run(answers_of_echo(parts)))
+        assert all(each == judged[0] for each in judged), framing
+        refused += isinstance(judged[0][0], dict)
+
+    assert refused >= 14
 
 
 def test_an_http_1_0_request_that_asks_for_an_upgrade_is_answered_and_closed() -> None:
