@@ -311,6 +311,16 @@ async def test_a_page_of_another_site_may_link_to_the_gateway(gateway: httpx.Asy
     assert (await gateway.get("/", headers=headers)).status_code == 200
 
 
+async def test_a_path_that_does_not_exist_is_404_whatever_the_body_is(
+    gateway: httpx.AsyncClient,
+) -> None:
+    """The content type of a body that no route reads is not the mistake to report."""
+    upload = await gateway.post("/wheels", files={"wheel": ("a.whl", b"x")})
+    assert (upload.status_code, upload.json()["err_id"]) == (404, "ERR-PYOCO-0110")
+    text = await gateway.put("/nothing", content="x", headers={"Content-Type": "text/plain"})
+    assert (text.status_code, text.json()["err_id"]) == (404, "ERR-PYOCO-0110")
+
+
 async def test_a_compressed_body_is_refused_without_reading_it(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:

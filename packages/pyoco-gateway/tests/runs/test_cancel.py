@@ -93,6 +93,19 @@ async def test_an_unclaimed_run_is_cancelled_right_after_the_answer(
     assert await revision_of(runs, run_id) == 3
 
 
+async def test_a_run_that_an_earlier_server_s_worker_has_started_is_left_to_it(
+    gateway: httpx.AsyncClient, runs: RunStore, broker: Broker
+) -> None:
+    """Such a worker writes no id. It stops the flow when it reads CANCELLING, and only then."""
+    run_id = await submit(gateway)
+    # The fields that the worker of `pyoco-server` 0.5.1 writes.
+    foreign = snapshot(run_id=run_id, status="RUNNING", start_time=1.0, tasks={"a": "RUNNING"})
+    await put_record(broker, foreign)
+    assert (await cancel(gateway, run_id))["status"] == "CANCELLING"
+    await CancelRun(broker, runs).finish_unclaimed(run_id)
+    assert await status(gateway, run_id) == "CANCELLING"
+
+
 async def test_a_run_without_a_cancel_is_not_ended_as_unclaimed(
     gateway: httpx.AsyncClient, runs: RunStore, broker: Broker
 ) -> None:

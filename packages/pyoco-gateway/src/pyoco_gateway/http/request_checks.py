@@ -80,7 +80,7 @@ class RequestChecks:
                 return ContentEncodingError(_shown(value))
             elif name == b"content-type" and is_unsafe:
                 rule = match_of(scope).body
-                if not rule.accepts(value):
+                if match_of(scope).methods is not None and not rule.accepts(value):
                     return UnsupportedContentTypeError(_shown(value), [rule.content_type.decode()])
         if hosts > 1:
             return HostUnclearError("is repeated")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pyoco_gateway.access.caller import Caller
+from pyoco_gateway.runs.outline import has_owner
 from pyoco_gateway.runs.visibility import LookupIds, hiding_unreadable, require_own
 from pyoco_protocol.failpoints import Failpoint, reached
 from pyoco_protocol.ids import is_run_id
@@ -72,7 +73,7 @@ class CancelRun:
         def finish(stored: StoredRun) -> RunSnapshot | None:
             latest = stored.snapshot
             # Meanwhile the run may have been deleted and submitted again under the same id.
-            if latest.instance_id or latest.worker_id or not latest.is_cancel_requested:
+            if has_owner(latest) or not latest.is_cancel_requested:
                 return None
             return cancelled(latest, now=self.clock())
 

@@ -1,6 +1,7 @@
 """The part of a run's record that the gateway parses for every run."""
 
 from pyoco_protocol.runs.lifecycle import RunStatus, cancel_is_recorded
+from pyoco_protocol.runs.snapshot import RunSnapshot
 from pyoco_protocol.wire import WireModel
 
 
@@ -28,3 +29,12 @@ class RunOutline(WireModel):
     def is_cancel_requested(self) -> bool:
         """Whether a cancel is recorded."""
         return cancel_is_recorded(self.status, self.cancel_requested_at)
+
+
+def has_owner(run: RunSnapshot | RunOutline) -> bool:
+    """Return whether a worker has taken the run and has not given it back.
+
+    Workers of an earlier server write neither their id nor an attempt, but the start of the run.
+    """
+    is_foreign = run.attempt == 0 and run.start_time is not None
+    return run.instance_id is not None or run.worker_id is not None or is_foreign

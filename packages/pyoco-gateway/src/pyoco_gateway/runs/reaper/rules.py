@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from pyoco_gateway.runs.outline import RunOutline
+from pyoco_gateway.runs.outline import RunOutline, has_owner
 from pyoco_protocol.runs.lifecycle import RunStatus
 
 
@@ -64,7 +64,7 @@ def tracked(
         revision=revision,
         status=outline.status,
         is_cancel_requested=outline.is_cancel_requested,
-        is_owned=outline.instance_id is not None or outline.worker_id is not None,
+        is_owned=has_owner(outline),
         is_queued_again=outline.queued_again_at is not None,
         first_seen=now if before is None else before.first_seen,
         still_since=now,
