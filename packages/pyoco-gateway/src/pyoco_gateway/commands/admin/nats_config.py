@@ -94,8 +94,9 @@ def nats_config(
     """Write a nats-server configuration, and print the login settings of gateway and workers.
 
     Each user gets only the permissions it needs: a worker receives jobs of its own tags, reads the
-    records of their runs through a gateway, and can neither forge jobs nor read API keys. The names of streams and buckets come from the settings
-    of this command (PYOCO_WORK_STREAM and others).
+    records of their runs through a gateway, and can neither forge jobs nor read API keys. The
+    names of streams and buckets come from the settings of this command (PYOCO_WORK_STREAM and
+    others).
 
     The file contains passwords; only its owner can read it. The printed lines contain them too,
     and cannot be printed again.
