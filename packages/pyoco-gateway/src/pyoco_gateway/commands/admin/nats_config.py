@@ -100,8 +100,9 @@ def nats_config(
     """Write a nats-server configuration, and the login settings of gateway and workers.
 
     Each user gets only the permissions it needs: a worker receives jobs of its own tags, reads the
-    records of their runs through a gateway, and can neither forge jobs nor read API keys. The names of streams and buckets come from the settings
-    of this command (PYOCO_WORK_STREAM and others).
+    records of their runs through a gateway, and can neither forge jobs nor read API keys. The
+    names of streams and buckets come from the settings of this command (PYOCO_WORK_STREAM and
+    others).
 
     Both contain passwords. Only the owner can read the written files. Without --logins the login
     settings are printed to stdout; they cannot be printed again.
