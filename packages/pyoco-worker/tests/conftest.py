@@ -1,5 +1,6 @@
 """Fixtures of the worker's tests: flows, and a broker with a queue."""
 
+import os
 import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -12,6 +13,30 @@ from pyoco_testkit.nats_server import NatsServer
 sys.path.insert(0, str(Path(__file__).parent))
 
 from worker_fixture import WorkerFixture
+
+# Files of tests that not every machine can run, and what they need. They are named at the end of
+# a test run, and CI must run them.
+NEEDS_ROOT = ["children/test_child_user.py"]
+NEEDS_LINUX = ["child/test_limits.py", "test_main.py", *NEEDS_ROOT]
+if sys.platform != "linux":
+    not_run, needs = NEEDS_LINUX, "Linux"
+elif os.geteuid() != 0:
+    not_run, needs = NEEDS_ROOT, "root"
+else:
+    not_run, needs = [], ""
+collect_ignore = not_run
+
+
+def pytest_configure() -> None:
+    """Refuse to leave tests out in CI."""
+    if not_run and os.environ.get("CI") == "true":  # noqa: TID251 - set by CI services
+        raise pytest.UsageError(f"CI must run {', '.join(not_run)}, which needs {needs}")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name the tests that this machine cannot run."""
+    for path in not_run:
+        terminalreporter.write_line(f"not run: {path} needs {needs}")
 
 
 @pytest.fixture

@@ -100,6 +100,24 @@ async def embedded(tmp_path: Path) -> AsyncGenerator[tuple[Server, httpx.AsyncCl
         yield started, http, str(run_id)
 
 
+def environment_of(process: psutil.Process) -> dict[str, str]:
+    """Return the variables that the system shows to the user of the process."""
+    try:
+        return process.environ()
+    except psutil.AccessDenied:
+        return {}
+
+
+async def test_the_system_does_not_show_the_pepper_to_other_processes(tmp_path: Path) -> None:
+    env = {"PYOCO_AUTH_PEPPER": "a-pepper-of-enough-characters"}
+    async with server(tmp_path, "--with-nats", env=env) as (started, _):
+        gateway = psutil.Process(started.process.pid)
+        family = [gateway, *gateway.children(recursive=True)]
+        shown = [each.name() for each in family if env.items() <= environment_of(each).items()]
+    assert len(family) > 2
+    assert shown == []
+
+
 @pytest.mark.parametrize(
     ("signum", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130), (signal.SIGHUP, 0)]
 )

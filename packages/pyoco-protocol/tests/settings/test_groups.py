@@ -78,6 +78,7 @@ ADDED = {
     "PYOCO_WORKER_DATA_DIR": ".pyoco/worker",
     "PYOCO_WORKER_PASS_ENV": "",
     "PYOCO_CALLABLE_ALLOW": "",
+    "PYOCO_CHILD_USER": "",
     "PYOCO_CHILD_RUNS": "10000",
     "PYOCO_CHILD_MEMORY_BYTES": "0",
     "PYOCO_CHILD_CPU_SEC": "0",

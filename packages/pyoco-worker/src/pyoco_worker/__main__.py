@@ -1,5 +1,16 @@
-"""`python -m pyoco_worker` runs the command `pyoco-worker`."""
+"""The program `pyoco-worker`, also as `python -m pyoco_worker`."""
 
-from pyoco_worker.cli import main
+from pyoco_protocol.process_secrets import hide_environment
 
-main()
+
+def main() -> None:
+    """Hide the environment from flows, then run the command."""
+    hide_environment()
+    # Loaded once, in the program that is executed the second time.
+    from pyoco_worker.cli import main as run
+
+    run()
+
+
+if __name__ == "__main__":
+    main()

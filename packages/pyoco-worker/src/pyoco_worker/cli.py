@@ -2,6 +2,7 @@
 
 import importlib.util
 import logging
+import os
 import re
 import signal
 import sys
@@ -114,6 +115,11 @@ def _nats_url(_: click.Context, __: click.Parameter, value: str | None) -> str |
     help="Directory for the working directories of runs. [env: PYOCO_WORKER_DATA_DIR]",
 )
 @click.option(
+    "--child-user",
+    metavar="NAME",
+    help="User that flows run as; the worker must run as root. [env: PYOCO_CHILD_USER]",
+)
+@click.option(
     "--log-level",
     type=click.Choice(_LEVELS, case_sensitive=False),
     help="Minimum log level. [env: PYOCO_LOG_LEVEL]",
@@ -130,6 +136,7 @@ def command(
     drain_timeout_sec: float,
     run_once: bool,
     data_dir: Path | None,
+    child_user: str | None,
     log_level: str | None,
 ) -> None:
     """Take runs from the queue and execute each one's flow in a child process.
@@ -151,10 +158,12 @@ def command(
         run_once=run_once,
         drain_timeout_sec=drain_timeout_sec,
         data_directory=data_dir,
+        child_user=child_user,
     )
     config = worker_config(flags, environ)
     configure_logging(service="pyoco-server:worker", settings=log_settings(environ, log_level))
     _warn_about_settings(environ)
+    _warn_about_limits(config)
     anyio.run(_serve, config, backend_options={"use_uvloop": _has_uvloop()})
 
 
@@ -207,6 +216,15 @@ def _warn_about_settings(environ: dict[str, str]) -> None:
         )
     for note in settings_notes(environ):
         log.warning(note)
+
+
+def _warn_about_limits(config: WorkerConfig) -> None:
+    log = logging.getLogger(__name__)
+    is_root = os.geteuid() == 0 if config.child_user is None else config.child_user.uid == 0
+    if config.child_limits.child_processes and is_root:
+        log.warning("PYOCO_CHILD_PROCESSES has no effect: flows run as root")
+    if config.child_limits.child_memory_bytes and sys.platform != "linux":
+        log.warning("PYOCO_CHILD_MEMORY_BYTES has no effect on this system")
 
 
 def _has_uvloop() -> bool:

@@ -24,6 +24,7 @@ from pyoco_protocol.settings import (
     load_settings,
 )
 from pyoco_protocol.settings.worker import DEFAULT_CHILD_RUNS
+from pyoco_worker.child_user import ChildUser, find_child_user
 
 # Variables that programs need for paths, language and time zone. Any other variable may hold a
 # secret of the worker, such as broker credentials, so operators must name it.
@@ -71,6 +72,8 @@ class WorkerConfig:
     # How many runs a child executes before it is replaced.
     child_runs: int = DEFAULT_CHILD_RUNS
     child_limits: ChildLimitSettings = field(default_factory=ChildLimitSettings)
+    # The user that flows run as; None for the user of the worker.
+    child_user: ChildUser | None = None
     # False if the gateway creates streams and consumers, because this worker's broker user may not.
     prepares_broker: bool = True
     # A job must be signed with one of these keys; if empty, unsigned jobs are accepted.
@@ -134,12 +137,15 @@ class Flags:
     run_once: bool = False
     drain_timeout_sec: float = 30.0
     data_directory: Path | None = None
+    child_user: str | None = None
 
 
 def worker_config(flags: Flags, environ: Mapping[str, str]) -> WorkerConfig:
     """Return the configuration; raise SettingsError if a variable has an invalid value."""
     topology = load_settings(TopologySettings, environ)
     worker = load_settings(WorkerSettings, environ)
+    name = flags.child_user or worker.child_user
+    user = find_child_user(name) if name else None
     return WorkerConfig(
         worker_id=flags.worker_id or default_worker_id(),
         tags=flags.tags or (topology.default_tag,),
@@ -149,7 +155,10 @@ def worker_config(flags: Flags, environ: Mapping[str, str]) -> WorkerConfig:
         run_once=flags.run_once,
         drain_timeout_sec=flags.drain_timeout_sec,
         data_directory=(flags.data_directory or worker.worker_data_dir).absolute(),
-        child_environment=child_environment(os.environ, worker.pass_env_patterns),
+        child_environment={
+            **child_environment(os.environ, worker.pass_env_patterns),
+            **(user.variables if user else {}),
+        },
         import_paths=(str(Path.cwd()),),
         broker=load_settings(BrokerSettings, environ),
         topology=topology,
@@ -162,6 +171,7 @@ def worker_config(flags: Flags, environ: Mapping[str, str]) -> WorkerConfig:
         callable_allow=worker.allowed_modules,
         child_runs=worker.child_runs,
         child_limits=load_settings(ChildLimitSettings, environ),
+        child_user=user,
         prepares_broker=load_settings(QueueSetupSettings, environ).worker_prepares_broker,
         signing_keys=load_settings(JobSigningSettings, environ).keys,
     )

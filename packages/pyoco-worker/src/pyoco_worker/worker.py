@@ -220,6 +220,7 @@ class Worker:
             directory=config.runs_directory,
             callable_allow=config.callable_allow,
             max_output_bytes=config.max_output_bytes,
+            user=config.child_user,
             limits=ChildLimits(
                 memory_bytes=limits.child_memory_bytes,
                 cpu_sec=limits.child_cpu_sec,
@@ -248,6 +249,10 @@ async def _runs_directory(config: WorkerConfig) -> AsyncIterator[None]:
     def make() -> None:
         shutil.rmtree(config.runs_directory, ignore_errors=True)
         config.runs_directory.mkdir(parents=True)
+        if config.child_user is not None:
+            # Flows of another user pass through these directories to their own.
+            for directory in (config.own_directory, config.runs_directory):
+                directory.chmod(0o711)
 
     def remove() -> None:
         shutil.rmtree(config.runs_directory, ignore_errors=True)

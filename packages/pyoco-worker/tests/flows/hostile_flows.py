@@ -167,6 +167,54 @@ def start_threads() -> None:
         threading.Thread(target=forever.wait, daemon=True).start()
 
 
+def read_the_worker() -> dict[str, str]:
+    """Return the environments and command lines of the worker and of its other processes."""
+    worker, found = os.getppid(), {}
+    for pid in (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()):
+        try:
+            status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+            parent = int(status.partition("PPid:")[2].split()[0])
+            if pid == worker or (parent == worker and pid != os.getpid()):
+                for name in ("environ", "cmdline"):
+                    text = Path(f"/proc/{pid}/{name}").read_bytes().replace(b"\0", b" ")
+                    found[f"{pid}/{name}"] = text.decode(errors="replace")
+        except OSError:
+            continue
+    return found
+
+
+def who_am_i(ctx: Any) -> dict[str, Any]:
+    """Return the user of this process, and what it can do to the worker."""
+    unreadable = []
+    for name in ("environ", "mem"):
+        try:
+            Path(f"/proc/{ctx.params['worker_pid']}/{name}").open("rb").close()
+        except OSError:
+            unreadable.append(name)
+    try:
+        os.setuid(0)
+        can_become_root = True
+    except OSError:
+        can_become_root = False
+    subprocess.run(["/bin/sh", "-c", "echo through > /dev/stdout"], check=True)
+    variables = os.environ  # noqa: TID251 - flows read their environment
+    return {
+        "uid": os.getuid(),
+        "euid": os.geteuid(),
+        "groups": os.getgroups(),
+        "user": variables["USER"],
+        "home": variables["HOME"],
+        "directory_uid": Path.cwd().stat().st_uid,
+        "can_become_root": can_become_root,
+        "unreadable": unreadable,
+    }
+
+
+def start_a_program() -> int:
+    """Leave a program behind."""
+    return subprocess.Popen(["/bin/sleep", "600"]).pid
+
+
 CHAINS: dict[str, tuple[Callable[..., object], ...]] = {
     "noop": (noop,),
     "wait": (wait_for_file,),
@@ -185,4 +233,7 @@ CHAINS: dict[str, tuple[Callable[..., object], ...]] = {
     "file-and-die": (write_and_die,),
     "processes": (start_processes,),
     "threads": (start_threads,),
+    "read-the-worker": (read_the_worker,),
+    "who-am-i": (who_am_i,),
+    "start-a-program": (start_a_program,),
 }

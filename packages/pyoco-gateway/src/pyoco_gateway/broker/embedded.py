@@ -15,6 +15,7 @@ from pyoco_gateway.broker.readiness import wait_until_ready
 from pyoco_gateway.processes.child_process import ChildProcess, child_process
 from pyoco_gateway.processes.keep_running import RestartPolicy, keep_running
 from pyoco_protocol.problems import EmbeddedBrokerError
+from pyoco_protocol.settings import read_environment
 
 _GRACE_SEC: Final = 3.0
 
@@ -92,7 +93,12 @@ async def _started(plan: BrokerPlan, lock: int) -> AsyncGenerator[ChildProcess]:
         plan.command,
         output=plan.files.output,
         grace_sec=_GRACE_SEC,
-        env=plan.env,
+        # nats-server needs no settings of ours. Flows on this machine can read its environment.
+        env={
+            name: value
+            for name, value in (plan.env or read_environment()).items()
+            if not name.startswith("PYOCO_")
+        },
         keep_open=[lock],
     ) as process:
         await wait_until_ready(

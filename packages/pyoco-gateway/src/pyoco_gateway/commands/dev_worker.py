@@ -13,6 +13,7 @@ import anyio
 from pyoco_gateway.processes.child_process import ChildProcess, child_process
 from pyoco_gateway.processes.keep_running import RestartPolicy, keep_running
 from pyoco_protocol.problems import CATALOGUE, PyocoError, Texts
+from pyoco_protocol.settings import read_environment
 from pyoco_protocol.task_groups import plain_errors
 
 DEMO_FLOWS: Final = Path(__file__).parent / "demo" / "flows.py"
@@ -23,6 +24,7 @@ _READY: Final = "worker ready"
 _READY_TIMEOUT_SEC: Final = 30.0
 _GRACE_SEC: Final = 3.0
 _POLL_SEC: Final = 0.02
+_GATEWAY_ONLY: Final = frozenset({"PYOCO_AUTH_PEPPER"})
 
 _HINT: Final[Texts] = {
     "en": "See the output above; the log file has all of it.",
@@ -78,10 +80,15 @@ def dev_worker(plan: WorkerPlan) -> AbstractAsyncContextManager[anyio.Event]:
 @asynccontextmanager
 async def _started(plan: WorkerPlan) -> AsyncGenerator[ChildProcess]:
     async with child_process(
-        "pyoco-worker", plan.command, output=plan.log, grace_sec=_GRACE_SEC
+        "pyoco-worker", plan.command, output=plan.log, grace_sec=_GRACE_SEC, env=_environment()
     ) as process:
         await _wait_until_ready(process)
         yield process
+
+
+def _environment() -> dict[str, str]:
+    """Return our environment without secrets that only a gateway needs."""
+    return {name: text for name, text in read_environment().items() if name not in _GATEWAY_ONLY}
 
 
 async def _wait_until_ready(process: ChildProcess) -> None:

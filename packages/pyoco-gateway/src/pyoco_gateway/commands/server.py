@@ -10,6 +10,7 @@ import click
 
 from pyoco_gateway.commands.entry_point import run_entry_point
 from pyoco_protocol.problems import CliUsageError, SettingsError
+from pyoco_protocol.process_secrets import hide_environment
 
 if TYPE_CHECKING:
     from pyoco_protocol.settings import LogSettings
@@ -224,7 +225,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def main() -> NoReturn:
-    """Run the command line of this process."""
+    """Hide the environment from other processes, then run the command line."""
+    hide_environment()
     sys.exit(run())
 
 

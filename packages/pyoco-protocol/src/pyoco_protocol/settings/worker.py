@@ -40,6 +40,12 @@ class WorkerSettings(PyocoSettings):
         "commas. Unset: all except the standard library and the dependencies of the worker.",
         "my_company.tasks,etl",
     )
+    child_user: str = setting(
+        "",
+        "User that flows run as, which must be able to read Python, the flows and the data "
+        "directory; the worker must run as root. Unset: the user of the worker.",
+        "pyoco-flows",
+    )
     child_runs: Count = setting(
         DEFAULT_CHILD_RUNS,
         "How many runs a child process executes before it is replaced; 1 gives every run a new "

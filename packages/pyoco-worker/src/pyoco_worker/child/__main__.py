@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from pyoco_worker.child.engine import EngineRun
 
 _PR_SET_PDEATHSIG: Final = 1
+_PR_SET_DUMPABLE: Final = 4
+_USER_ARGUMENT: Final = 4
 _READ_BYTES: Final = 65536
 
 
@@ -42,6 +44,8 @@ def main() -> None:
     """Serve the parent on the two sockets given by file descriptor; never returns."""
     orders = socket.socket(fileno=int(sys.argv[1]))
     control = socket.socket(fileno=int(sys.argv[2]))
+    if len(sys.argv) > _USER_ARGUMENT:
+        become_user(sys.argv[_USER_ARGUMENT])
     die_with_parent(int(sys.argv[3]))
     # The parent handles Ctrl-C and stops its children in order.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -51,6 +55,21 @@ def main() -> None:
     sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr] # a real text stream here
     sys.stderr.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr] # a real text stream here
     Child(orders, control).serve()
+
+
+def become_user(numbers: str) -> None:
+    """Give up root for good: become the user `uid,gid,group,…`, before any user code is loaded."""
+    uid, gid, *groups = map(int, numbers.split(","))
+    os.setgroups(groups)
+    os.setgid(gid)
+    os.setuid(uid)
+    if sys.platform == "linux":
+        # The kernel hides the files in /proc of a process that has changed its user, even from
+        # the process itself.
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
+    for needed in (os.__file__, __file__):
+        if not os.access(needed, os.R_OK):
+            sys.exit(f"--child-user: the user {uid} cannot read {needed}")
 
 
 def die_with_parent(parent_pid: int) -> None:

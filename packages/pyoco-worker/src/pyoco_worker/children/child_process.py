@@ -21,6 +21,7 @@ from pyoco_worker.child import frames
 from pyoco_worker.child.frames import ChildFrame, Finished, Progress, RunOrder, TaskChanged
 from pyoco_worker.child.limits import ChildLimits
 from pyoco_worker.child.output_records import MARK_BYTES
+from pyoco_worker.child_user import ChildUser
 from pyoco_worker.children.frame_stream import FrameStream
 from pyoco_worker.children.output_reader import OutputReader, TakeOutput
 
@@ -69,6 +70,8 @@ class ChildSetup:
     callable_allow: tuple[str, ...] | None = None
     max_output_bytes: int = 1_048_576
     limits: ChildLimits = field(default_factory=ChildLimits)
+    # The user that the child becomes; None for the user of the worker.
+    user: ChildUser | None = None
 
 
 class ChildProcess:
@@ -126,6 +129,12 @@ class ChildProcess:
         out_read, out_write = os.pipe()
         err_read, err_write = os.pipe()
         directory = setup.directory / uuid.uuid4().hex
+        if setup.user is not None:
+            directory.mkdir(mode=0o700)
+            os.chown(directory, setup.user.uid, setup.user.gid)
+            for pipe in (out_write, err_write):
+                # Without this, `/dev/stdout` and `/dev/stderr` cannot be opened.
+                os.fchown(pipe, setup.user.uid, setup.user.gid)
         try:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -134,6 +143,7 @@ class ChildProcess:
                 str(child_orders.fileno()),
                 str(child_control.fileno()),
                 str(os.getpid()),
+                *([] if setup.user is None else [setup.user.as_argument()]),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=out_write,
                 stderr=err_write,

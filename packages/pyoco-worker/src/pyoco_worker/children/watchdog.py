@@ -35,6 +35,8 @@ async def running_watchdog() -> AsyncIterator[Watchdog]:
         *(sys.executable, "-I", "-S", str(_SCRIPT)),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.DEVNULL,
+        # Flows of the same user can read the environment of this process too.
+        env={},
         start_new_session=True,
     )
     assert process.stdin is not None  # noqa: S101 - it was started with a pipe
