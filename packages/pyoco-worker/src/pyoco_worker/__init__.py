@@ -5,13 +5,17 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from pyoco_protocol.logging.setup import configure_logging
     from pyoco_worker.backend_config import NatsBackendConfig
 
-__all__ = ["NatsBackendConfig", "__version__"]
+__all__ = ["NatsBackendConfig", "__version__", "configure_logging"]
 
 __version__ = version("pyoco-worker")
 
-_HOMES: Final = {"NatsBackendConfig": "pyoco_worker.backend_config"}
+_HOMES: Final = {
+    "NatsBackendConfig": "pyoco_worker.backend_config",
+    "configure_logging": "pyoco_protocol.logging.setup",
+}
 
 
 def __getattr__(name: str) -> object:
