@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from pyoco_worker.backend_config import NatsBackendConfig
+    from pyoco_worker.nats_worker import PyocoNatsWorker
 
-__all__ = ["NatsBackendConfig", "__version__"]
+__all__ = ["NatsBackendConfig", "PyocoNatsWorker", "__version__"]
 
 __version__ = version("pyoco-worker")
 
-_HOMES: Final = {"NatsBackendConfig": "pyoco_worker.backend_config"}
+_HOMES: Final = {
+    "NatsBackendConfig": "pyoco_worker.backend_config",
+    "PyocoNatsWorker": "pyoco_worker.nats_worker",
+}
 
 
 def __getattr__(name: str) -> object:

@@ -20,6 +20,8 @@ import anyio
 from pyoco_worker.child import frames
 from pyoco_worker.child.frames import ChildFrame, Finished, Progress, RunOrder, TaskChanged
 from pyoco_worker.child.output_records import MARK_BYTES
+from pyoco_worker.child.resolver import FlowResolver
+from pyoco_worker.children.forked_child import ChildEnds, ForkedProcess, start_forked
 from pyoco_worker.children.frame_stream import FrameStream
 from pyoco_worker.children.output_reader import OutputReader, TakeOutput
 
@@ -66,6 +68,8 @@ class ChildSetup:
     directory: Path
     callable_allow: tuple[str, ...] | None = None
     max_output_bytes: int = 1_048_576
+    # The resolver itself, if a new process could not import it; the children are forked then.
+    resolve: FlowResolver | None = None
 
 
 class ChildProcess:
@@ -73,7 +77,7 @@ class ChildProcess:
 
     def __init__(
         self,
-        process: asyncio.subprocess.Process,
+        process: asyncio.subprocess.Process | ForkedProcess,
         directory: Path,
         outputs: tuple[OutputReader, ...],
     ) -> None:
@@ -121,24 +125,9 @@ class ChildProcess:
         out_read, out_write = os.pipe()
         err_read, err_write = os.pipe()
         directory = setup.directory / uuid.uuid4().hex
+        ends = ChildEnds(child_orders.fileno(), child_control.fileno(), out_write, err_write)
         try:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "pyoco_worker.child",
-                str(child_orders.fileno()),
-                str(child_control.fileno()),
-                str(os.getpid()),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=out_write,
-                stderr=err_write,
-                pass_fds=(child_orders.fileno(), child_control.fileno()),
-                env=setup.environment,
-                cwd=setup.directory,
-                # Its own process group, so that the programs it starts can be killed with it. Its
-                # own session, so that Ctrl-C in a terminal reaches the worker only.
-                start_new_session=True,
-            )
+            process = await _started(setup, ends)
         except BaseException:
             orders.close()
             control.close()
@@ -305,6 +294,30 @@ class ChildProcess:
     def _last_output(self) -> str:
         texts = "\n".join(filter(None, (output.last_output() for output in self._outputs)))
         return texts[-_LAST_OUTPUT_CHARS:]
+
+
+async def _started(
+    setup: ChildSetup, ends: ChildEnds
+) -> asyncio.subprocess.Process | ForkedProcess:
+    if setup.resolve is not None:
+        return await start_forked(setup.resolve, ends, setup.environment, setup.directory)
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "pyoco_worker.child",
+        str(ends.orders),
+        str(ends.control),
+        str(os.getpid()),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=ends.stdout,
+        stderr=ends.stderr,
+        pass_fds=(ends.orders, ends.control),
+        env=setup.environment,
+        cwd=setup.directory,
+        # Its own process group, so that the programs it starts can be killed with it. Its own
+        # session, so that Ctrl-C in a terminal reaches the worker only.
+        start_new_session=True,
+    )
 
 
 def _remove(directory: Path) -> None:
