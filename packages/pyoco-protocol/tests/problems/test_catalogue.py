@@ -23,6 +23,7 @@ from pyoco_protocol.problems import (
     CallableNotAllowedError,
     CancelTimeoutError,
     ChildDiedError,
+    ChildLimitError,
     CliUsageError,
     ContentEncodingError,
     DeadLetterNotFoundError,
@@ -81,7 +82,9 @@ from pyoco_protocol.problems import (
 
 RUN = "7d0c1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4"
 SPEC_NUMBERS = [f"{number:04}" for number in range(1, 25)]
-SERVER_NUMBERS = [f"{number:04}" for number in (*range(101, 121), 123, 125, 130, *range(133, 144))]
+SERVER_NUMBERS = [
+    f"{number:04}" for number in (*range(101, 121), 123, 125, 126, 130, *range(133, 144))
+]
 JAPANESE = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
 
 # Copied from the message table of the published specification.
@@ -125,6 +128,7 @@ NOT_RETRYABLE = {
     "0119",
     "0120",
     "0125",
+    "0126",
     "0133",
     "0134",
     "0136",
@@ -193,6 +197,7 @@ EXAMPLES: list[tuple[PyocoError, str, int]] = [
     (PortBusyError(4222, "--nats-port"), "0112", 500),
     (BrokerLockHeldError("/var/lib/nats", 42), "0112", 500),
     (ChildDiedError(RUN, "signal 11"), "0113", 500),
+    (ChildLimitError(RUN, "5 seconds of CPU time"), "0126", 500),
     (RunTimedOutError(RUN, 60), "0114", 500),
     (SnapshotUnreadableError(RUN), "0115", 500),
     (AttemptsExhaustedError(RUN, 20), "0116", 500),

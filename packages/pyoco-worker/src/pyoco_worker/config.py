@@ -11,6 +11,7 @@ from typing import Final
 
 from pyoco_protocol.settings import (
     BrokerSettings,
+    ChildLimitSettings,
     ConsumerSettings,
     DlqSettings,
     HeartbeatSettings,
@@ -69,6 +70,7 @@ class WorkerConfig:
     callable_allow: tuple[str, ...] | None = None
     # How many runs a child executes before it is replaced.
     child_runs: int = DEFAULT_CHILD_RUNS
+    child_limits: ChildLimitSettings = field(default_factory=ChildLimitSettings)
     # False if the gateway creates streams and consumers, because this worker's broker user may not.
     prepares_broker: bool = True
     # A job must be signed with one of these keys; if empty, unsigned jobs are accepted.
@@ -154,6 +156,7 @@ def worker_config(flags: Flags, environ: Mapping[str, str]) -> WorkerConfig:
         ).dlq_publish_execution_error,
         callable_allow=worker.allowed_modules,
         child_runs=worker.child_runs,
+        child_limits=load_settings(ChildLimitSettings, environ),
         prepares_broker=load_settings(QueueSetupSettings, environ).worker_prepares_broker,
         signing_keys=load_settings(JobSigningSettings, environ).keys,
     )

@@ -19,6 +19,7 @@ from pyoco_protocol.problems import CliUsageError
 from pyoco_protocol.runs.signing import JobVerifier
 from pyoco_protocol.task_groups import plain_errors
 from pyoco_protocol.topology import names_from
+from pyoco_worker.child.limits import ChildLimits
 from pyoco_worker.child.resolver import FlowResolver
 from pyoco_worker.children.child_process import ChildSetup
 from pyoco_worker.children.pool import ChildPool, open_pool
@@ -220,7 +221,7 @@ class Worker:
         )
 
     def _child_setup(self) -> ChildSetup:
-        config = self._config
+        config, limits = self._config, self._config.child_limits
         return ChildSetup(
             resolver=config.resolver,
             import_paths=config.import_paths,
@@ -230,6 +231,12 @@ class Worker:
             callable_allow=config.callable_allow,
             max_output_bytes=config.max_output_bytes,
             resolve=self._resolve,
+            limits=ChildLimits(
+                memory_bytes=limits.child_memory_bytes,
+                cpu_sec=limits.child_cpu_sec,
+                file_bytes=limits.child_file_bytes,
+                processes=limits.child_processes,
+            ),
         )
 
     def _description(self) -> dict[str, object]:

@@ -276,3 +276,14 @@ def test_a_flow_that_raises_an_exception_without_text_fails() -> None:
     finished = execute(chain(raise_unprintable))
     assert finished.how == "failed"
     assert finished.error
+
+
+def test_nothing_is_reported_after_the_end_of_the_run() -> None:
+    sent: list[Progress | TaskChanged] = []
+    order = RunOrder(run_id=new_run_id(), attempt=1, flow_name="flow", params={}, secret="s")
+    run = EngineRun(order, max_record_bytes=100_000, send=sent.append)
+    finished = run.execute(lambda _: chain(first))
+    before = len(sent)
+    run.report_progress()
+    assert {frame.secret for frame in (*sent, finished)} == {"s"}
+    assert len(sent) == before > 0

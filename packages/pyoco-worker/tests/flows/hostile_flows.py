@@ -3,9 +3,11 @@
 import builtins
 import json
 import os
+import signal
 import socket
 import stat
 import struct
+import subprocess
 import sys
 import threading
 import time
@@ -105,6 +107,66 @@ def leave_a_mark() -> bool:
     return found
 
 
+def take_memory_at_once() -> int:
+    """Allocate a gigabyte."""
+    return len(bytearray(2**30))
+
+
+def take_memory_slowly() -> None:
+    """Allocate small objects until no memory is left."""
+    kept: list[object] = []
+    while True:
+        kept.append([kept])
+
+
+def take_memory_in_a_program() -> None:
+    """Start a program that allocates a gigabyte."""
+    program = [sys.executable, "-c", "bytearray(2**30)"]
+    done = subprocess.run(program, check=False, capture_output=True)
+    raise RuntimeError(done.stderr.decode().strip().splitlines()[-1])
+
+
+def use_cpu(ctx: Any) -> None:
+    """Compute for `seconds` of CPU time."""
+    until = time.process_time() + float(ctx.params["seconds"])
+    while time.process_time() < until:
+        pass
+
+
+def use_cpu_in_a_program() -> None:
+    """Start a program that computes without end."""
+    subprocess.run([sys.executable, "-c", "while True: pass"], check=True)
+
+
+def write_a_file() -> None:
+    """Write ten megabytes into one file."""
+    Path("large").write_bytes(bytes(10_000_000))
+
+
+def write_a_file_in_a_program() -> None:
+    """Let a program write ten megabytes into one file."""
+    subprocess.run(["/bin/dd", "if=/dev/zero", "of=large", "bs=1000000", "count=10"], check=True)
+
+
+def write_and_die() -> None:
+    """Write ten megabytes, and be ended by the signal, as programs are."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    write_a_file()
+
+
+def start_processes() -> None:
+    """Start programs until the kernel refuses."""
+    for _ in range(400):
+        subprocess.Popen(["/bin/sleep", "600"])
+
+
+def start_threads() -> None:
+    """Start threads until the kernel refuses."""
+    forever = threading.Event()
+    for _ in range(4000):
+        threading.Thread(target=forever.wait, daemon=True).start()
+
+
 CHAINS: dict[str, tuple[Callable[..., object], ...]] = {
     "noop": (noop,),
     "wait": (wait_for_file,),
@@ -113,4 +175,14 @@ CHAINS: dict[str, tuple[Callable[..., object], ...]] = {
     "send-at-once": (send_at_once,),
     "leave-a-mark": (leave_a_mark,),
     "blocked-by-mark": (noop,),
+    "memory": (take_memory_at_once,),
+    "memory-slowly": (take_memory_slowly,),
+    "memory-in-a-program": (take_memory_in_a_program,),
+    "cpu": (use_cpu,),
+    "cpu-in-a-program": (use_cpu_in_a_program,),
+    "file": (write_a_file,),
+    "file-in-a-program": (write_a_file_in_a_program,),
+    "file-and-die": (write_and_die,),
+    "processes": (start_processes,),
+    "threads": (start_threads,),
 }

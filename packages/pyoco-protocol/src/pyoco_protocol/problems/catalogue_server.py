@@ -223,4 +223,15 @@ SERVER_ENTRIES: Final = (
         ),
         retryable=False,
     ),
+    entry(
+        "0126",
+        texts("The run exceeded a limit of its worker", "runがworkerのリソース上限を超えました"),
+        texts(
+            "Let the flow use less of what `error` names, or ask an operator to raise the "
+            "limit on the workers with this tag.",
+            "`error` に示されたリソースの使用量を減らすか、該当tagのworkerの上限を"
+            "引き上げるよう運用者に依頼してください。",
+        ),
+        retryable=False,
+    ),
 )

@@ -44,6 +44,16 @@ class ChildDiedError(PyocoError):
         self.run_id = run_id
 
 
+class ChildLimitError(PyocoError):
+    """The child process exceeded a limit of its worker, such as memory or CPU time."""
+
+    entry = CATALOGUE["ERR-PYOCO-0126"]
+
+    def __init__(self, run_id: str, what: str) -> None:
+        super().__init__(what, extra={"run_id": run_id})
+        self.run_id = run_id
+
+
 class AttemptsExhaustedError(PyocoError):
     """A run was started as often as allowed, and no attempt ended."""
 

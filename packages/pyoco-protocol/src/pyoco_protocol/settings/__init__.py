@@ -26,11 +26,12 @@ from pyoco_protocol.settings.runs import (
     SnapshotSettings,
 )
 from pyoco_protocol.settings.topology import TopologySettings
-from pyoco_protocol.settings.worker import WheelSettings, WorkerSettings
+from pyoco_protocol.settings.worker import ChildLimitSettings, WheelSettings, WorkerSettings
 
 __all__ = [
     "GROUPS",
     "BrokerSettings",
+    "ChildLimitSettings",
     "ConsumerSettings",
     "DashboardSettings",
     "DlqSettings",

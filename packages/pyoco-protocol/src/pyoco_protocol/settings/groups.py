@@ -21,7 +21,7 @@ from pyoco_protocol.settings.runs import (
     SnapshotSettings,
 )
 from pyoco_protocol.settings.topology import TopologySettings
-from pyoco_protocol.settings.worker import WheelSettings, WorkerSettings
+from pyoco_protocol.settings.worker import ChildLimitSettings, WheelSettings, WorkerSettings
 
 GROUPS: Final[tuple[type[PyocoSettings], ...]] = (
     BrokerSettings,
@@ -37,6 +37,7 @@ GROUPS: Final[tuple[type[PyocoSettings], ...]] = (
     WatchSettings,
     RateSettings,
     WorkerSettings,
+    ChildLimitSettings,
     WheelSettings,
     DashboardSettings,
     LogSettings,

@@ -14,6 +14,8 @@ _BOOLEANS: Final = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),
 }
 _MAX_NAME_CHARS: Final = 200
+# A child with the engine loaded needs 180 MB of virtual memory.
+MIN_MEMORY_BYTES: Final = 268_435_456
 _YEAR_SEC: Final = 31_536_000
 
 # A token of a subject, stream name or bucket name. NATS allows more characters, tools do not.
@@ -112,6 +114,12 @@ def _module_names(text: str) -> str:
     return text
 
 
+def _memory_limit(value: int) -> int:
+    if 0 < value < MIN_MEMORY_BYTES:
+        raise ValueError(f"must be 0 for no limit, or at least {MIN_MEMORY_BYTES}")
+    return value
+
+
 def _path(value: Path) -> Path:
     if "\0" in str(value):
         raise ValueError("must be a path")
@@ -138,6 +146,7 @@ Age = Annotated[int, Field(ge=0, le=100 * _YEAR_SEC)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Rate = Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
 Limit = Annotated[int, Field(ge=0, le=2**53)]
+MemoryLimit = Annotated[Limit, AfterValidator(_memory_limit)]
 Replicas = Annotated[int, Field(ge=1, le=5)]
 StoredBytes = Annotated[int, Field(ge=1, le=2**40)]
 MessageBytes = Annotated[int, Field(ge=1024, le=NATS_PAYLOAD_BYTES - _ENVELOPE_BYTES)]

@@ -8,6 +8,8 @@ from pyoco_protocol.settings.values import (
     Boolean,
     Count,
     Interval,
+    Limit,
+    MemoryLimit,
     ModuleNames,
     PathValue,
     StoredBytes,
@@ -54,6 +56,32 @@ class WorkerSettings(PyocoSettings):
     def pass_env_patterns(self) -> tuple[str, ...]:
         """The names and patterns in `worker_pass_env`."""
         return split_commas(self.worker_pass_env)
+
+
+class ChildLimitSettings(PyocoSettings):
+    """Limits of the child processes that execute flows; 0 means no limit."""
+
+    child_memory_bytes: MemoryLimit = setting(
+        0,
+        "Maximum virtual memory of a child process, and of each program that a flow starts; at "
+        "least 268435456. 0: no limit.",
+        "4294967296",
+    )
+    child_cpu_sec: Limit = setting(
+        0,
+        "Maximum CPU time of one run, in whole seconds; programs that a flow starts are counted "
+        "separately. 0: no limit.",
+        "3600",
+    )
+    child_file_bytes: Limit = setting(
+        0, "Maximum size of each file that a flow writes. 0: no limit.", "10737418240"
+    )
+    child_processes: Limit = setting(
+        0,
+        "Maximum number of processes and threads of the user that flows run as. No effect for "
+        "root. 0: no limit.",
+        "1000",
+    )
 
 
 class WheelSettings(PyocoSettings):

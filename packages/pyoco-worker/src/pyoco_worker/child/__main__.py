@@ -27,6 +27,7 @@ from pyoco_worker.child.frames import (
     Unusable,
     parse_from_parent,
 )
+from pyoco_worker.child.limits import OUT_OF_MEMORY_EXIT, apply_limits, begin_cpu_time
 from pyoco_worker.child.stdio_capture import StdioCapture
 from pyoco_worker.child.working_directory import WorkingDirectory
 
@@ -107,6 +108,7 @@ class Child:
         # `logging` do.
         stdio = StdioCapture(bytes.fromhex(setup.output_mark), setup.max_output_bytes)
         stdio.begin()
+        apply_limits(setup.limits)
         # These imports are slow and load user code. By now the parent can end this process.
         from pyoco_worker.child.engine import EngineRun
         from pyoco_worker.child.resolver import ResolverError, load_resolver
@@ -124,18 +126,23 @@ class Child:
                 os._exit(1)
             directory.enter(order)
             stdio.begin()
+            begin_cpu_time(setup.limits)
             run = EngineRun(
                 order,
                 max_record_bytes=setup.max_record_bytes,
                 send=self.send,
                 running=stdio.tasks,
+                limits=setup.limits,
             )
             self._begin(order.run_id, run)
-            finished = run.execute(resolve, policy)
-            with self._current_lock:
-                self._current = None
-            stdio.end()
-            self.send(finished)
+            try:
+                finished = run.execute(resolve, policy)
+                self._end()
+                stdio.end()
+                self.send(finished)
+            except MemoryError:
+                # The flow's objects fill the memory; `execute` needs some for its report.
+                os._exit(OUT_OF_MEMORY_EXIT)
             directory.clean()
         os._exit(0)
 
@@ -155,6 +162,10 @@ class Child:
             self._cancelled_early.clear()
         if early:
             run.cancel()
+
+    def _end(self) -> None:
+        with self._current_lock:
+            self._current = None
 
     def _listen(self) -> None:
         for frame in frames_of(self._control):

@@ -27,6 +27,7 @@ from pyoco_protocol.workflows.problems import WorkflowInvalidError
 from pyoco_worker.child.callable_policy import CallablePolicy
 from pyoco_worker.child.error_text import error_text, traceback_text
 from pyoco_worker.child.frames import Finished, FinishedHow, Progress, RunOrder, TaskChanged
+from pyoco_worker.child.limits import ChildLimits, make_room_for_report
 from pyoco_worker.child.resolver import FlowResolver
 from pyoco_worker.child.results import last_tasks, result_of
 from pyoco_worker.child.running_tasks import RunningTasks
@@ -37,6 +38,7 @@ from pyoco_worker.child.workflow import CallableRefusedError, WorkflowLoader
 _QUIET_SEC: Final = 0.1
 
 _DEFAULT_POLICY: Final = CallablePolicy(None)
+_NO_LIMITS: Final = ChildLimits()
 
 Send = Callable[[Progress | TaskChanged], None]
 
@@ -51,9 +53,11 @@ class EngineRun:
         max_record_bytes: int,
         send: Send,
         running: RunningTasks | None = None,
+        limits: ChildLimits = _NO_LIMITS,
     ) -> None:
         self._order = order
         self._max_record_bytes = max_record_bytes
+        self._limits = limits
         self._reports = _TaskReports(order, send, running or RunningTasks())
         self._last_tasks: tuple[str, ...] = ()
         self._context = _RunContext(run_id=order.run_id)
@@ -122,6 +126,10 @@ class EngineRun:
 
     def _finished(self, how: FinishedHow, failure: BaseException | None) -> Finished:
         self._reports.end()
+        limit = self._limits.behind(failure) if how == "failed" and failure is not None else None
+        if limit is not None:
+            make_room_for_report(self._limits)
+            how = "limit_exceeded"
         records = task_records(self._context.task_records, self._state, self._max_record_bytes)
         kept = smallest_records(records.all, self._max_record_bytes)
         result, result_truncated = None, False
@@ -131,7 +139,7 @@ class EngineRun:
             run_id=self._order.run_id,
             secret=self._order.secret,
             how=how,
-            error=None if failure is None else error_text(failure),
+            error=self._limits.sentence(limit) if limit else _text_of(failure),
             traceback=None if failure is None else traceback_text(failure),
             tasks={name: self._state(name) for name in self._context.tasks},
             records=kept,
@@ -142,6 +150,10 @@ class EngineRun:
 
     def _state(self, name: str) -> TaskStatus:
         return TaskStatus(self._context.tasks[name].value)
+
+
+def _text_of(failure: BaseException | None) -> str | None:
+    return None if failure is None else error_text(failure)
 
 
 class FlowMissingError(Exception):

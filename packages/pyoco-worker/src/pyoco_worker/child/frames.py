@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter
 
 from pyoco_protocol.runs.lifecycle import TaskStatus
 from pyoco_protocol.runs.snapshot import TaskRecord
+from pyoco_worker.child.limits import ChildLimits
 
 _LENGTH: Final = struct.Struct("!I")
 # A child limits its frames to far less, so a larger one is invalid.
@@ -52,6 +53,7 @@ class Setup(Frame):
     max_output_bytes: int
     # Modules that workflow files may call; None applies the default rule of CallablePolicy.
     callable_allow: tuple[str, ...] | None = None
+    limits: ChildLimits = ChildLimits()
 
 
 class RunOrder(RunFrame):
@@ -108,7 +110,13 @@ class TaskChanged(RunFrame):
 
 
 FinishedHow = Literal[
-    "succeeded", "failed", "stopped", "flow_not_found", "workflow_invalid", "callable_refused"
+    "succeeded",
+    "failed",
+    "stopped",
+    "flow_not_found",
+    "workflow_invalid",
+    "callable_refused",
+    "limit_exceeded",
 ]
 
 

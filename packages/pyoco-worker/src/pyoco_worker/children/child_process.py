@@ -10,7 +10,7 @@ import socket
 import sys
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from pathlib import Path
 from typing import Final
@@ -19,6 +19,7 @@ import anyio
 
 from pyoco_worker.child import frames
 from pyoco_worker.child.frames import ChildFrame, Finished, Progress, RunOrder, TaskChanged
+from pyoco_worker.child.limits import ChildLimits
 from pyoco_worker.child.output_records import MARK_BYTES
 from pyoco_worker.child.resolver import FlowResolver
 from pyoco_worker.children.forked_child import ChildEnds, ForkedProcess, start_forked
@@ -47,10 +48,11 @@ UNUSED: Final = Unused.UNUSED
 class ChildExitedError(Exception):
     """The child ended before its run did: killed, crashed, or exited by user code."""
 
-    def __init__(self, how: str, last_output: str) -> None:
+    def __init__(self, how: str, last_output: str, *, is_over_limit: bool = False) -> None:
         super().__init__(how)
         self.how = how
         self.last_output = last_output
+        self.is_over_limit = is_over_limit
 
 
 class ChildUnusableError(Exception):
@@ -70,6 +72,7 @@ class ChildSetup:
     max_output_bytes: int = 1_048_576
     # The resolver itself, if a new process could not import it; the children are forked then.
     resolve: FlowResolver | None = None
+    limits: ChildLimits = field(default_factory=ChildLimits)
 
 
 class ChildProcess:
@@ -78,10 +81,12 @@ class ChildProcess:
     def __init__(
         self,
         process: asyncio.subprocess.Process | ForkedProcess,
+        setup: ChildSetup,
         directory: Path,
         outputs: tuple[OutputReader, ...],
     ) -> None:
         self._process = process
+        self._limits = setup.limits
         # `_outputs[0]` reads stdout, which also carries the captured stderr of flows. `_outputs[1]`
         # reads stderr, with the output that is written to the descriptor directly.
         self._outputs = outputs
@@ -140,7 +145,7 @@ class ChildProcess:
             os.close(out_write)
             os.close(err_write)
         outputs = (OutputReader(out_read, "stdout", mark), OutputReader(err_read, "stderr", mark))
-        child = cls(process, directory, outputs)
+        child = cls(process, setup, directory, outputs)
         try:
             child._orders = await child._connected(orders)
             child._control = await child._connected(control)
@@ -153,6 +158,7 @@ class ChildProcess:
                     callable_allow=setup.callable_allow,
                     output_mark=mark.hex(),
                     max_output_bytes=setup.max_output_bytes,
+                    limits=setup.limits,
                 )
             )
             await asyncio.shield(child._ready)
@@ -194,6 +200,9 @@ class ChildProcess:
             for output in self._outputs:
                 output.end()
         self.runs_done += 1
+        if result.how == "limit_exceeded":
+            # The process may have no memory, files or processes left for another run.
+            await self.kill()
         return result
 
     def ask_to_cancel(self, run_id: str) -> None:
@@ -288,8 +297,14 @@ class ChildProcess:
     async def _exit_error(self) -> ChildExitedError:
         """Kill the remaining processes of the child's group, and return how the child ended."""
         await self.kill()
-        how = _FORGED if self._was_distrusted else _how_it_ended(self._process.returncode)
-        return ChildExitedError(how, self._last_output())
+        limit = self._limits.behind_exit(self._process.returncode)
+        if self._was_distrusted:
+            how = _FORGED
+        elif limit is not None:
+            how = self._limits.sentence(limit)
+        else:
+            how = _how_it_ended(self._process.returncode)
+        return ChildExitedError(how, self._last_output(), is_over_limit=limit is not None)
 
     def _last_output(self) -> str:
         texts = "\n".join(filter(None, (output.last_output() for output in self._outputs)))

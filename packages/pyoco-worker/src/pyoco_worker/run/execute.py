@@ -142,10 +142,17 @@ class RunExecutor:
             except ChildExitedError as exited:
                 if run.record.is_cancelled:
                     return Outcome(RunStatus.CANCELLED, tasks=dict(run.tasks))
-                if child is not None and child.runs_done and not run.tasks:
+                is_hit_by_earlier_run = child is not None and child.runs_done and not run.tasks
+                if is_hit_by_earlier_run and not exited.is_over_limit:
                     # An earlier run broke the child: no task of this run has started.
                     continue
-                return outcome_of_exit(job.run_id, exited.how, exited.last_output, run.tasks)
+                return outcome_of_exit(
+                    job.run_id,
+                    exited.how,
+                    exited.last_output,
+                    run.tasks,
+                    is_over_limit=exited.is_over_limit,
+                )
             except (ChildUnusableError, OSError) as error:
                 how = f"no child process can be started: {error}"
                 return outcome_of_exit(job.run_id, how, "", run.tasks)

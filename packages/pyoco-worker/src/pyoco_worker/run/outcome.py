@@ -11,6 +11,7 @@ from pyoco_protocol.problems import (
     AttemptsExhaustedError,
     CallableNotAllowedError,
     ChildDiedError,
+    ChildLimitError,
     ExecutionFailedError,
     FlowNotFoundError,
     InvalidJobError,
@@ -44,6 +45,7 @@ _STATUS_OF: Final[Mapping[FinishedHow, RunStatus]] = {
     "flow_not_found": RunStatus.FAILED,
     "workflow_invalid": RunStatus.FAILED,
     "callable_refused": RunStatus.FAILED,
+    "limit_exceeded": RunStatus.FAILED,
     "stopped": RunStatus.CANCELLED,
 }
 
@@ -57,6 +59,8 @@ def outcome_of(finished: Finished, run_id: str, flow_name: str) -> Outcome:
         error = InvalidJobError([("workflow_yaml", finished.error or "no reason given")])
     elif finished.how == "callable_refused":
         error = CallableNotAllowedError(run_id, finished.error or "no reason given")
+    elif finished.how == "limit_exceeded":
+        error = ChildLimitError(run_id, finished.error or "no reason given")
     elif finished.how == "failed":
         error = ExecutionFailedError(run_id, finished.error or "no reason given")
     return Outcome(
@@ -80,10 +84,15 @@ def _error_text(error: PyocoError | None, finished: Finished) -> str | None:
 
 
 def outcome_of_exit(
-    run_id: str, how: str, last_output: str, tasks: Mapping[str, TaskStatus]
+    run_id: str,
+    how: str,
+    last_output: str,
+    tasks: Mapping[str, TaskStatus],
+    *,
+    is_over_limit: bool = False,
 ) -> Outcome:
     """Return the outcome of a run after its child process ended unexpectedly."""
-    error = ChildDiedError(run_id, how)
+    error = (ChildLimitError if is_over_limit else ChildDiedError)(run_id, how)
     last_output_text = f"\nlast output:\n{last_output}" if last_output else ""
     return Outcome(
         status=RunStatus.FAILED,
