@@ -50,6 +50,11 @@ VIOLATIONS = {
         "signature == signed(job)",
         "password == 'x'",
     ],
+    "no-bare-error-log": [
+        "_log.error('child failed')",
+        "log.critical('child failed', extra={'reason': str(error)})",
+        "self._log.error('child failed', extra=fields)",
+    ],
 }
 ALLOWED = [
     "evaluate('1')",
@@ -66,6 +71,11 @@ ALLOWED = [
     "len(secret) == 43",
     "row.tokens_count == 3",
     "monkey == donkey",
+    "_log.error('child failed', exc_info=error)",
+    "_log.error('child failed', extra={**error_fields(error), 'run_id': run_id})",
+    "_log.exception('child failed')",
+    "_log.warning('child is slow')",
+    "parser.error('wrong option')",
 ]
 
 

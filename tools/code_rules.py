@@ -31,6 +31,7 @@ RULES: Final[Mapping[str, str]] = {
     "no-pickle": "never unpickle received data",
     "no-blind-put": "write buckets by compare-and-set, through jetstream.bucket",
     "no-plain-compare": "compare secrets with hmac.compare_digest",
+    "no-bare-error-log": "log the exception with exc_info= or error_fields(...)",
 }
 
 # (end of the path, rule, name that breaks the rule): reason.
@@ -62,6 +63,9 @@ _BUCKET_HANDLES: Final = frozenset({"key_value", "create_key_value"})
 _SENDERS: Final = frozenset({"ask", "publish", "publish_async", "request"})
 _BUCKET_SUBJECTS: Final = frozenset({"kv_key", "run", "worker"})
 _BUCKET_WORDS: Final = frozenset({"bucket", "kv"})
+# Levels of error records, and the functions that return the fields of an error.
+_ERROR_LEVELS: Final = frozenset({"error", "critical"})
+_ERROR_FIELDS: Final = frozenset({"error_fields", "failure_fields"})
 _SECRET_WORDS: Final = frozenset(
     {
         "apikey",
@@ -110,8 +114,9 @@ def _broken_by(node: ast.AST) -> Iterator[tuple[str, str]]:
             for alias in names:
                 if module == "yaml" and alias.name in _UNSAFE_YAML:
                     yield "no-yaml-load", alias.name
-        case ast.Call(func=called, args=arguments):
+        case ast.Call(func=called, args=arguments, keywords=keywords):
             yield from _blind_put(called, arguments)
+            yield from _bare_error_log(called, keywords)
         case ast.Compare(left=left, ops=operators, comparators=others):
             if any(isinstance(operator, ast.Eq | ast.NotEq) for operator in operators):
                 yield from _plain_compare([left, *others])
@@ -131,6 +136,21 @@ def _blind_put(called: ast.expr, arguments: Iterable[ast.expr]) -> Iterator[tupl
         receiver = _name_of(called.value)
         if _BUCKET_WORDS & set(_words(receiver)):
             yield "no-blind-put", f"{receiver}.put"
+
+
+def _bare_error_log(called: ast.expr, keywords: Iterable[ast.keyword]) -> Iterator[tuple[str, str]]:
+    if not isinstance(called, ast.Attribute) or called.attr not in _ERROR_LEVELS:
+        return
+    logger = _name_of(called.value)
+    given = {keyword.arg: keyword.value for keyword in keywords}
+    named = {
+        node.id
+        for value in given.values()
+        for node in ast.walk(value)
+        if isinstance(node, ast.Name)
+    }
+    if _words(logger)[-1:] == ["log"] and "exc_info" not in given and not named & _ERROR_FIELDS:
+        yield "no-bare-error-log", f"{logger}.{called.attr}"
 
 
 def _plain_compare(operands: Iterable[ast.expr]) -> Iterator[tuple[str, str]]:

@@ -1,9 +1,11 @@
 import json
 import math
+import pickle
 import socket
 import threading
 from typing import Any
 
+import httpx
 import pytest
 
 import pyoco_client
@@ -46,6 +48,66 @@ def problem(number: str, **more: Any) -> dict[str, Any]:
         "request_id": "req-1",
         **more,
     }
+
+
+def check_is_both(error: Exception, kind: type[PyocoError], status: int) -> None:
+    """Check that an error is one of this client and one of httpx."""
+    assert isinstance(error, kind)
+    assert isinstance(error, httpx.HTTPStatusError)
+    assert error.response.status_code == status
+    assert error.response.request is error.request
+    assert type(error).__name__ == kind.__name__
+    assert repr(error) == repr(kind.__new__(kind, *error.args))
+    assert "a-secret-key" not in repr(error.__dict__) + repr(error.request.headers)
+
+
+def test_the_error_of_an_answer_is_an_error_of_httpx_too(gateway: RecordedGateway) -> None:
+    gateway.answer("POST /runs", 422, problem("0002"))
+    gateway.answer(f"GET /runs/{RUN_ID}", 404, problem("0005"))
+    gateway.answer("GET /metrics", 503, problem("0003"))
+    gateway.answer("GET /workers", 502, text="<html>bad gateway</html>", content_type="text/html")
+    with PyocoHttpClient(gateway.url, api_key="a-secret-key") as client:
+        with pytest.raises(httpx.HTTPStatusError) as invalid:
+            client.submit_run("hello")
+        with pytest.raises(httpx.HTTPStatusError) as missing:
+            client.wait(RUN_ID)
+        with pytest.raises(httpx.HTTPStatusError) as down:
+            client.get_metrics()
+        with pytest.raises(httpx.HTTPStatusError) as foreign:
+            client.get_workers()
+    check_is_both(invalid.value, InvalidRequestError, 422)
+    check_is_both(missing.value, RunNotFoundError, 404)
+    check_is_both(down.value, BrokerUnavailableError, 503)
+    check_is_both(foreign.value, UnexpectedAnswerError, 502)
+    error = invalid.value
+    assert error.response.json()["err_id"] == "ERR-PYOCO-0002"
+    assert (error.request.method, str(error.request.url)) == ("POST", f"{gateway.url}/runs")
+    assert str(error) == "ERR-PYOCO-0002: What is wrong"
+
+
+def test_the_error_of_a_watch_is_an_error_of_httpx_too(gateway: RecordedGateway) -> None:
+    gateway.answer(f"GET /runs/{RUN_ID}/watch", 404, problem("0005"))
+    with PyocoHttpClient(gateway.url) as client, pytest.raises(httpx.HTTPStatusError) as caught:
+        next(client.watch_run(RUN_ID))
+    check_is_both(caught.value, RunNotFoundError, 404)
+
+
+def test_an_error_that_is_one_of_httpx_can_be_pickled(gateway: RecordedGateway) -> None:
+    gateway.answer("POST /runs", 422, problem("0002"))
+    with PyocoHttpClient(gateway.url) as client, pytest.raises(httpx.HTTPStatusError) as caught:
+        client.submit_run("hello")
+    restored = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 - our own bytes
+    assert type(restored) is type(caught.value)
+    assert str(restored) == str(caught.value)
+    assert restored.response.json() == caught.value.response.json()
+    assert restored.request.method == "POST"
+
+
+def test_a_gateway_that_does_not_answer_is_no_status_error(gateway: RecordedGateway) -> None:
+    gateway.answer("GET /health", hang_up=True)
+    with PyocoHttpClient(gateway.url) as client, pytest.raises(GatewayUnreachableError) as caught:
+        client.health()
+    assert not isinstance(caught.value, httpx.HTTPStatusError)
 
 
 def test_a_submission_sends_its_arguments_and_returns_the_answer(gateway: RecordedGateway) -> None:
@@ -114,7 +176,7 @@ def test_an_error_body_becomes_the_error_class_of_its_id(
     with PyocoHttpClient(gateway.url) as client, pytest.raises(PyocoError) as caught:
         client.get_run(RUN_ID)
     error = caught.value
-    assert type(error) is expected
+    assert type(error).__bases__ == (expected, httpx.HTTPStatusError)
     assert isinstance(error, PyocoApiError)
     assert (error.err_id, error.msg_id) == (f"ERR-PYOCO-{number}", f"MSG-PYOCO-{number}")
     assert (error.hint, error.request_id, error.status) == ("What to do", "req-1", status)

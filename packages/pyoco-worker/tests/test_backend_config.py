@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import pyoco_worker
+from pyoco_protocol.logging.setup import configure_logging
 from pyoco_protocol.problems import SettingsError
 from pyoco_protocol.settings import GROUPS, document_settings
 from pyoco_worker import NatsBackendConfig
@@ -85,6 +86,10 @@ def test_a_config_cannot_be_changed_and_never_shows_the_password() -> None:
 def test_each_field_belongs_to_a_group_of_settings() -> None:
     known = {name for group in GROUPS for name in group.model_fields}
     assert {each.name for each in fields(NatsBackendConfig)} <= known
+
+
+def test_the_package_exports_configure_logging() -> None:
+    assert pyoco_worker.configure_logging is configure_logging
 
 
 def test_importing_the_package_does_not_load_the_settings() -> None:

@@ -51,6 +51,23 @@ async def test_an_invalid_argument_is_refused_by_name(
     assert "Traceback" not in output
 
 
+@pytest.mark.parametrize(
+    ("arguments", "env"),
+    [
+        (("--lang", "ja", "--no-such-flag"), {}),
+        (("--no-such-flag",), {"LANG": "ja_JP.UTF-8", "LC_ALL": ""}),
+        (("--no-such-flag",), {"PYOCO_LANG": "ja"}),
+    ],
+)
+async def test_errors_are_japanese_with_the_option_or_the_locale(
+    tmp_path: Path, arguments: tuple[str, ...], env: dict[str, str]
+) -> None:
+    code, output = await outcome_of(tmp_path, *arguments, env=env)
+    assert code == 1
+    assert "ERR-PYOCO-0018: CLI引数が不正です（入力形式を確認してください）" in output
+    assert "例に従って引数を修正してください" in output
+
+
 async def test_an_invalid_setting_is_refused_by_name(tmp_path: Path) -> None:
     env = {"PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "soon"}
     code, output = await outcome_of(tmp_path, *NO_BROKER, env=env)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -20,7 +20,10 @@ class RawAnswer:
     server: str
     status: int
     headers: Mapping[str, str]
-    content: bytes
+    content: bytes = field(repr=False)
+    # The method and the address of the request.
+    method: str = "GET"
+    url: str = field(default="", repr=False)
 
     @property
     def is_success(self) -> bool:
@@ -68,11 +71,15 @@ class RawAnswer:
 
     def as_error(self) -> PyocoError:
         """Return the error for this answer."""
+        error: PyocoError
         try:
             body = self.json_object()
-        except UnexpectedAnswerError as error:
-            return error
-        return api_error(self.status, body, retry_after_sec(self.headers))
+        except UnexpectedAnswerError as unexpected:
+            error = unexpected
+        else:
+            error = api_error(self.status, body, retry_after_sec(self.headers))
+        error.answer = self
+        return error
 
     def _json(self) -> object:
         try:

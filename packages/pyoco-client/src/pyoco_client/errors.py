@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from pyoco_client.answers import RawAnswer
     from pyoco_client.models import Run
     from pyoco_protocol.problems.catalogue_entry import Language
 
@@ -18,7 +19,10 @@ class PyocoError(Exception):
 
     `err_id` and `msg_id` are stable ids, `hint` says what to do next, `request_id` finds the
     request in the gateway's log, `status` is the HTTP status. Each is None if it is not known.
+    `answer` is the answer that the error stands for, if there is one.
     """
+
+    answer: "RawAnswer | None" = None
 
     def __init__(
         self,

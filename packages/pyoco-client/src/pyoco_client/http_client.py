@@ -8,9 +8,11 @@ from typing import Any, Final, Self
 from pyoco_client import calls
 from pyoco_client._sync.client import Client
 from pyoco_client._sync.transport import Transport
+from pyoco_client.answers import RawAnswer
 from pyoco_client.calls import Call, Include, RunListFilters, Statuses
 from pyoco_client.errors import PyocoError, WaitTimeoutError
 from pyoco_client.retry_rules import is_passing
+from pyoco_client.status_errors import raising_status_errors
 from pyoco_protocol.runs.lifecycle import TERMINAL
 
 DEFAULT_TIMEOUT_SEC: Final = 10.0
@@ -25,8 +27,9 @@ class PyocoHttpClient:
     """A connection pool to one gateway; threads can share it; `with` closes it.
 
     Every method returns the JSON of a successful answer unchanged and raises a
-    `pyoco_client.errors.PyocoError` otherwise. Requests are not repeated. For typed answers,
-    retries and run handles use `pyoco_client.Client`.
+    `pyoco_client.errors.PyocoError` otherwise. The error of an answer with status 4xx or 5xx is a
+    `httpx.HTTPStatusError` too. Requests are not repeated. For typed answers, retries and run
+    handles use `pyoco_client.Client`.
     """
 
     def __init__(
@@ -104,7 +107,8 @@ class PyocoHttpClient:
         self, run_id: str, include: Include = None, timeout: float | None = None
     ) -> Generator[dict[str, Any]]:
         """Yield the current snapshot of a run and one after each change, until it has ended."""
-        with closing(self._client.run(run_id).watch(include, timeout)) as runs:
+        watched = self._client.run(run_id).watch(include, timeout)
+        with raising_status_errors(), closing(watched) as runs:
             for run in runs:
                 yield run.as_dict()
 
@@ -114,7 +118,8 @@ class PyocoHttpClient:
 
     def get_metrics(self) -> str:
         """Return the metrics in the text format of Prometheus."""
-        return self._client.metrics()
+        with raising_status_errors():
+            return self._client.metrics()
 
     def wait(
         self, run_id: str, timeout: float | None = None, include: Include = None
@@ -132,7 +137,7 @@ class PyocoHttpClient:
             trouble: PyocoError | None = None
             try:
                 limit = min(self._timeout, max(left, _LAST_POLL_SEC))
-                run = self._transport.send(call, timeout=limit).json_object()
+                run = self._send(call, timeout=limit).json_object()
             except PyocoError as error:
                 if not is_passing(error):
                     raise
@@ -154,7 +159,11 @@ class PyocoHttpClient:
         return self._client._transport
 
     def _ask(self, call: Call) -> dict[str, Any]:
-        return self._transport.send(call).json_object()
+        return self._send(call).json_object()
 
     def _list(self, call: Call) -> list[dict[str, Any]]:
-        return self._transport.send(call).json_list()
+        return self._send(call).json_list()
+
+    def _send(self, call: Call, timeout: float | None = None) -> RawAnswer:
+        with raising_status_errors():
+            return self._transport.send(call, timeout=timeout)

@@ -116,6 +116,21 @@ def test_a_gateway_without_an_answer_is_reported_with_a_hint(
     assert "may have arrived" in error
 
 
+@pytest.mark.parametrize("how", ["option", "locale"])
+def test_the_errors_of_the_client_itself_can_be_japanese(
+    gateway: RecordedGateway, capsys: Output, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.delenv("LC_ALL", raising=False)
+    monkeypatch.setenv("LANG", "ja_JP.UTF-8" if how == "locale" else "C.UTF-8")
+    option = ["--lang", "ja"] if how == "option" else []
+    gateway.answer("GET /health", hang_up=True)
+    assert main([*option, "--server", gateway.url, "health"]) == 1
+    assert "ERR-PYOCO-0001: 稼働確認に失敗しました\n" in capsys.readouterr().err
+    assert main([*option, "submit", "--bogus"]) == 1
+    usage = "ERR-PYOCO-0018: CLI引数が不正です（入力形式を確認してください）\n"
+    assert usage in capsys.readouterr().err
+
+
 def test_only_requests_that_must_not_be_repeated_have_the_hint_to_check_first(
     gateway: RecordedGateway, capsys: Output
 ) -> None:

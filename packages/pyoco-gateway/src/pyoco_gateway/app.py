@@ -33,13 +33,14 @@ from pyoco_gateway.http.time_limit import TimeLimit
 from pyoco_gateway.metrics import routes as metrics
 from pyoco_gateway.metrics.http_latency import HttpLatency
 from pyoco_gateway.metrics.page import new_registry
+from pyoco_gateway.process_log import start_logging
 from pyoco_gateway.route_rules import docs_access, json_rule, route_rules
 from pyoco_gateway.runs import list_routes as run_lists
 from pyoco_gateway.runs import routes as runs
 from pyoco_gateway.runs.logs import routes as run_logs
 from pyoco_gateway.runs.watch import routes as run_watch
 from pyoco_gateway.services import running
-from pyoco_gateway.settings import GatewaySettings
+from pyoco_gateway.settings import GatewaySettings, environment_with, gateway_settings
 from pyoco_gateway.workflows import routes as workflows
 from pyoco_protocol.process_memory import tune_garbage_collector
 
@@ -64,8 +65,17 @@ ROUTERS: Final = (
 )
 
 
-def create_app(settings: GatewaySettings) -> ASGIApp:
-    """Return the gateway; it serves at once, and connects to the broker in the background."""
+def create_app(settings: GatewaySettings | None = None) -> ASGIApp:
+    """Return the gateway; it serves at once, and connects to the broker in the background.
+
+    Without settings it is a factory for any ASGI server: it reads the environment and configures
+    the log. The limits of connections belong to the server of `pyoco-server up`; another server
+    does not have them.
+    """
+    if settings is None:
+        environ = environment_with({})
+        settings = gateway_settings(environ)
+        start_logging(settings.log, environ)
     registry = new_registry()
     description = docs_access(settings.http.http_docs, auth_on=settings.auth_is_on)
     rules = route_rules(settings.snapshots, description_is_public=description == "open")

@@ -5,12 +5,13 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from pyoco_gateway import __version__
+from pyoco_gateway.commands.admin.command import run as run_admin
 from pyoco_gateway.commands.server import run, up
 from pyoco_testkit.documents import tables_in
 from pyoco_testkit.environment import clean_environment
@@ -70,6 +71,36 @@ def test_a_wrong_argument_exits_with_1_and_an_example(
     assert "ERR-PYOCO-0018" in first
     command = arguments[0] if arguments[:1] in (["up"], ["dev"]) else "up"
     assert example.startswith(("  example: pyoco-server up", f"  example: pyoco-server {command}"))
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--lang", "ja", "up", "--prot"], ["up", "--lang", "ja", "--port", "x"]]
+)
+def test_the_errors_of_a_command_can_be_japanese(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 1
+
+    first, example, message, hint = capsys.readouterr().err.splitlines()
+    assert "ERR-PYOCO-0018" in first
+    assert message == "  CLI引数が不正です（入力形式を確認してください）"
+    assert example.startswith("  example: pyoco-server up")
+    assert "例に従って引数を修正してください" in hint
+
+
+@pytest.mark.parametrize("command", [run, run_admin])
+def test_a_japanese_locale_gives_japanese_errors(
+    command: Callable[[list[str]], int],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LANG", "ja_JP.UTF-8")
+    monkeypatch.delenv("LC_ALL", raising=False)
+    assert command(["--bogus"]) == 1
+    assert "CLI引数が不正です（入力形式を確認してください）" in capsys.readouterr().err
+
+    assert command(["--bogus", "--lang=en"]) == 1
+    assert "The command-line arguments are not valid" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

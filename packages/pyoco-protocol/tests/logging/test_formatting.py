@@ -130,7 +130,7 @@ def test_an_exception_has_type_message_location_and_traceback() -> None:
 
 def test_the_root_cause_of_a_chain_is_logged() -> None:
     record = record_of(lambda: log_exception(fail_with_a_cause), log_include_traceback=False)
-    assert record["exc_type"] == "pyoco_protocol.problems.processes.BrokerUnavailableError"
+    assert record["exc_type"] == "BrokerUnavailableError"
     assert record["exc_cause"] == "ValueError: first\nfailure"
     assert record["exc_origin"].endswith(" fail")
 
@@ -151,7 +151,6 @@ def test_ids_in_extra_override_those_of_the_exception() -> None:
     extra = {"err_id": "ERR-PYOCO-0008"}
     record = record_of(lambda: log.error("not stored", exc_info=error, extra=extra))
     assert record["err_id"] == "ERR-PYOCO-0008"
-    assert record["exc_origin"] is None
 
 
 def test_a_cyclic_exception_chain_is_logged_once() -> None:
@@ -177,6 +176,105 @@ def test_error_fields_never_conflict_with_attributes_of_logging() -> None:
     error = OddError("odd", extra={"name": "x", "args": [], "message": "x", "msg": "x", "id": 1})
     record = record_of(lambda: log.error("odd", extra=error_fields(error)))
     assert (record["id"], record["message"]) == (1, "odd")
+
+
+ERROR_FIELDS = ("err_id", "msg_id", "reason", "exc_type", "exc_message", "exc_origin")
+
+
+def log_call_of(record: dict[str, Any]) -> str:
+    return f"{record['pathname']}:{record['lineno']} {record['func']}"
+
+
+def test_a_catalogue_error_that_was_not_raised_has_all_fields_of_an_error() -> None:
+    error = RunTimedOutError(RUN, 60)
+    record = record_of(lambda: log.info("request refused", extra=error_fields(error)))
+    assert {key: record[key] for key in ERROR_FIELDS} == {
+        "err_id": "ERR-PYOCO-0114",
+        "msg_id": "MSG-PYOCO-0114",
+        "reason": "run_timed_out",
+        "exc_type": "RunTimedOutError",
+        "exc_message": f"run {RUN} took longer than 60 s",
+        "exc_origin": log_call_of(record),
+    }
+
+
+def test_an_exception_outside_the_catalogue_is_an_internal_error() -> None:
+    record = record_of(lambda: log_exception(fail))
+    assert (record["err_id"], record["msg_id"]) == ("ERR-PYOCO-0106", "MSG-PYOCO-0106")
+    assert (record["reason"], record["exc_type"]) == ("internal_error", "ValueError")
+
+
+def test_an_error_that_another_library_logs_without_an_exception_has_all_fields() -> None:
+    record = record_of(lambda: logging.getLogger("asyncio").error("Task was destroyed"))
+    assert {key: record[key] for key in ERROR_FIELDS} == {
+        "err_id": "ERR-PYOCO-0106",
+        "msg_id": "MSG-PYOCO-0106",
+        "reason": "internal_error",
+        "exc_type": "InternalError",
+        "exc_message": "Task was destroyed",
+        "exc_origin": log_call_of(record),
+    }
+
+
+def test_a_reason_can_be_given() -> None:
+    error = RunTimedOutError(RUN, 60)
+    extra = error_fields(error, reason="execution_error")
+    assert record_of(lambda: log.error("failed", extra=extra))["reason"] == "execution_error"
+    given = {"reason": "other"}
+    assert record_of(lambda: log.error("x", exc_info=error, extra=given))["reason"] == "other"
+
+
+def test_a_record_that_is_no_error_has_no_fields_of_an_error() -> None:
+    record = record_of(lambda: log.warning("slow"))
+    assert not {*ERROR_FIELDS} & record.keys()
+
+
+TEXT_WITH_TRACEBACK = """the child ended: exit code 1
+last output: Traceback (most recent call last):
+  File "flows.py", line 3, in resolve
+    return missing
+           ^^^^^^^
+NameError: name 'missing' is not defined
+bye"""
+
+
+@pytest.mark.parametrize("log_format", ["json", "text"])
+def test_without_tracebacks_no_field_has_one(log_format: str) -> None:
+    def write() -> None:
+        try:
+            fail()
+        except ValueError:
+            logging.getLogger("uvicorn.error").exception(
+                "Exception in ASGI application\n%s",
+                TEXT_WITH_TRACEBACK,
+                stack_info=True,
+                extra={"exc_message": TEXT_WITH_TRACEBACK, "more": [{"a": TEXT_WITH_TRACEBACK}]},
+            )
+
+    line = line_of(write, log_format=log_format, log_include_traceback=False)
+    assert "Traceback" not in line
+    assert "most recent call" not in line
+    assert "return missing" not in line
+    assert "NameError: name 'missing' is not defined" in line
+    assert "bye" in line
+    assert "most recent call" in line_of(write, log_format=log_format)
+
+
+def test_without_tracebacks_the_text_around_one_is_kept() -> None:
+    record = record_of(
+        lambda: log.error("x", extra={"exc_message": TEXT_WITH_TRACEBACK}),
+        log_include_traceback=False,
+    )
+    assert record["exc_message"] == (
+        "the child ended: exit code 1\nlast output:NameError: name 'missing' is not defined\nbye"
+    )
+
+
+def test_an_extra_with_the_traceback_of_a_child_can_be_left_out() -> None:
+    extra = {"exc_type": "KeyError", "exc_traceback": "Traceback (most recent call last):\n  x"}
+    record = record_of(lambda: log.error("run failed", extra=extra), log_include_traceback=False)
+    assert "exc_traceback" not in record
+    assert record["exc_type"] == "KeyError"
 
 
 def test_an_extra_never_replaces_a_field_of_the_record() -> None:

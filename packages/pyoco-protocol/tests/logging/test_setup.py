@@ -5,6 +5,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,20 @@ from pyoco_protocol.settings import LogSettings
 
 SERVICE = "pyoco-server:worker"
 log = logging.getLogger("pyoco.test_logs")
+
+
+def test_without_settings_those_of_the_environment_apply(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYOCO_LOG_LEVEL", "ERROR")
+    monkeypatch.setenv("PYOCO_LOG_FORMAT", "text")
+    stream = io.StringIO()
+    configure_logging(service="pyoco-server:worker", stream=stream)
+    log.warning("not seen")
+    log.error("seen")
+    assert " ERROR    pyoco-server:worker " in stream.getvalue()
+    assert "not seen" not in stream.getvalue()
 
 
 def record_of(write: Callable[[], None]) -> dict[str, Any]:

@@ -10,11 +10,17 @@ from pathlib import Path
 import anyio
 import click
 
+from pyoco_protocol.command_language import LANGUAGES
 from pyoco_protocol.ids import MAX_WORKER_ID_CHARS, WORKER_ID_PATTERN, is_tag
 from pyoco_protocol.logging.setup import configure_logging
 from pyoco_protocol.problems import CliUsageError, PyocoError
 from pyoco_protocol.process_memory import tune_garbage_collector
-from pyoco_protocol.settings import read_environment, settings_notes, unknown_variables
+from pyoco_protocol.settings import (
+    command_language,
+    read_environment,
+    settings_notes,
+    unknown_variables,
+)
 from pyoco_protocol.task_groups import plain_errors
 from pyoco_worker import __version__
 from pyoco_worker.config import Flags, WorkerConfig, log_settings, worker_config
@@ -117,6 +123,12 @@ def _nats_url(_: click.Context, __: click.Parameter, value: str | None) -> str |
     "--log-level",
     type=click.Choice(_LEVELS, case_sensitive=False),
     help="Minimum log level. [env: PYOCO_LOG_LEVEL]",
+)
+@click.option(
+    "--lang",
+    type=click.Choice(LANGUAGES),
+    expose_value=False,
+    help="Language of error messages. [env: PYOCO_LANG; default: that of the locale]",
 )
 @click.version_option(__version__, prog_name="pyoco-worker")
 def command(
@@ -235,5 +247,7 @@ def _exit_code() -> int:
 
 
 def _print_error(error: PyocoError) -> None:
-    click.echo(f"pyoco-worker: {error.entry.err_id}: {error.detail}", err=True)
-    click.echo(f"  {error.hint()}", err=True)
+    language = command_language(sys.argv[1:])
+    click.echo(f"pyoco-worker: {error.entry.err_id}: {error.message(language)}", err=True)
+    click.echo(f"  {error.detail}", err=True)
+    click.echo(f"  {error.hint(language)}", err=True)

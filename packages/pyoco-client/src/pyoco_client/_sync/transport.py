@@ -207,7 +207,15 @@ class Transport:
         )
 
     def _answer(self, response: httpx.Response, content: bytes) -> RawAnswer:
-        return RawAnswer(self.server, response.status_code, response.headers, content)
+        request = response.request
+        return RawAnswer(
+            self.server,
+            response.status_code,
+            response.headers,
+            content,
+            request.method,
+            str(request.url),
+        )
 
 
 def unreachable(

@@ -14,7 +14,7 @@ from pyoco_client.cli.command_table import COMMANDS
 from pyoco_client.cli.connection import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Connection
 from pyoco_client.cli.display.output import print_note, print_problem
 from pyoco_client.cli.examples import examples
-from pyoco_client.cli.language import Language, language_of_locale
+from pyoco_client.cli.language import Language, language_for
 from pyoco_client.cli.lazy_group import LazyGroup
 from pyoco_client.cli.usage_errors import PROGRAM, context_of, explain
 from pyoco_client.errors import PyocoError
@@ -54,7 +54,7 @@ _LANGUAGES: Final = ["en", "ja"]
 @click.option(
     "--lang",
     type=click.Choice(_LANGUAGES),
-    help="Language of the server's messages (PYOCO_LANG).  [default: that of the locale]",
+    help="Language of messages (PYOCO_LANG).  [default: that of the locale]",
 )
 @click.option(
     "--timeout",
@@ -104,13 +104,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if error.ctx is None:
             # click's option parser raises errors without a context.
             error.ctx = context_of(client, words)
-        explain(error, words, _language(words))
+        explain(error, words, language_for(words))
         return EXIT_FAILED
     except click.ClickException as error:
         print_note(f"{PROGRAM}: {error.format_message()}")
         return EXIT_FAILED
     except PyocoError as error:
-        print_problem(error, _language(words))
+        print_problem(error, language_for(words))
         return EXIT_FAILED
     except (click.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED
@@ -130,12 +130,3 @@ def _discard_stdout() -> None:
     # A stdout without a file descriptor needs no redirect.
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _language(words: Sequence[str]) -> Language:
-    # Read from the arguments: a command line that does not parse has no click context.
-    for place, word in enumerate(words):
-        value = word.partition("=")[2] or (words[place + 1] if place + 1 < len(words) else "")
-        if word.partition("=")[0] == "--lang" and value in _LANGUAGES:
-            return "ja" if value == "ja" else "en"
-    return language_of_locale()

@@ -4,18 +4,14 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import click
 
-from pyoco_gateway.commands.entry_point import run_entry_point
+from pyoco_gateway.commands.entry_point import lang_option, run_entry_point
 from pyoco_protocol.problems import CliUsageError, SettingsError
 
-if TYPE_CHECKING:
-    from pyoco_protocol.settings import LogSettings
-
 PROGRAM: Final = "pyoco-server"
-_SERVICE: Final = "pyoco-server:http"
 
 _EXAMPLES: Final[Mapping[str, str]] = {
     "up": "pyoco-server up --host 127.0.0.1 --port 8000 --nats-url nats://127.0.0.1:4222",
@@ -33,6 +29,7 @@ def _host_and_port(command: Any) -> Any:
             is_flag=True,
             help="Allow an address that other machines can reach while authentication is off.",
         ),
+        lang_option,
         click.option(
             "--dashboard-lang",
             type=click.Choice(["auto", "ja", "en"], case_sensitive=False),
@@ -71,6 +68,7 @@ def _start_timeout(command: Any) -> Any:
 
 
 @click.group(no_args_is_help=False, context_settings={"help_option_names": ["-h", "--help"]})
+@lang_option
 @click.version_option(package_name="pyoco-gateway", prog_name=PROGRAM)
 def server() -> None:
     """Run the HTTP gateway of Pyoco Server.
@@ -128,6 +126,7 @@ def up(
     from pyoco_gateway.commands.host_option import settings_for_host
     from pyoco_gateway.commands.up import BrokerChoice
     from pyoco_gateway.commands.up import up as run_up
+    from pyoco_gateway.process_log import start_logging
     from pyoco_gateway.settings import environment_with, gateway_settings
 
     environ = environment_with(
@@ -143,7 +142,7 @@ def up(
         if nats_url is not None and error.problems[0].variable == "PYOCO_NATS_URL":
             _refuse(f"--nats-url: {error.problems[0].what}", "--nats-url nats://127.0.0.1:4222")
         raise
-    _start_logging(settings.log, environ)
+    start_logging(settings.log, environ)
     settings = settings_for_host(settings, host, insecure=insecure, command=f"{PROGRAM} up")
     broker = BrokerChoice(
         directory=(data_dir or Path(".pyoco/server")).resolve(),
@@ -196,6 +195,7 @@ def dev(
     from pyoco_gateway.commands.dev import DevOptions
     from pyoco_gateway.commands.dev import dev as run_dev
     from pyoco_gateway.commands.host_option import settings_for_host
+    from pyoco_gateway.process_log import start_logging
     from pyoco_gateway.settings import environment_with, gateway_settings
 
     environ = environment_with(
@@ -204,7 +204,7 @@ def dev(
         defaults={"PYOCO_LOG_FORMAT": "text", "PYOCO_LOG_LEVEL": "WARNING"},
     )
     settings = gateway_settings(environ)
-    _start_logging(settings.log, environ, to_stderr=True)
+    start_logging(settings.log, environ, stream=sys.stderr)
     settings = settings_for_host(settings, host, insecure=insecure, command=f"{PROGRAM} dev")
     options = DevOptions(
         host=host,
@@ -230,16 +230,3 @@ def main() -> NoReturn:
 
 def _refuse(what: str, flags: str) -> NoReturn:
     raise CliUsageError(what, f"{PROGRAM} up {flags}")
-
-
-def _start_logging(
-    settings: "LogSettings", environ: Mapping[str, str], *, to_stderr: bool = False
-) -> None:
-    import logging
-
-    from pyoco_gateway.settings import environment_notes
-    from pyoco_protocol.logging.setup import configure_logging
-
-    configure_logging(_SERVICE, settings, stream=sys.stderr if to_stderr else None)
-    for note in environment_notes(environ):
-        logging.getLogger(__name__).warning("environment", extra={"note": note})

@@ -11,7 +11,13 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from pyoco_gateway.http.idle_connections import connections_to_close, max_connections
 from pyoco_gateway.http.rate_limiter import RateLimiter, refusal_log_limiter
 from pyoco_protocol.logging.setup import error_fields
-from pyoco_protocol.problems import HeadersTooLargeError, Problem, PyocoError, SlowRequestError
+from pyoco_protocol.problems import (
+    HeadersTooLargeError,
+    InvalidRequestError,
+    Problem,
+    PyocoError,
+    SlowRequestError,
+)
 from pyoco_protocol.settings import HttpServerSettings
 
 _log = logging.getLogger(__name__)
@@ -76,8 +82,11 @@ class InvalidRequestLogFilter(logging.Filter):
         self._limiter = refusal_log_limiter()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether to write the record."""
-        return record.msg != _INVALID_REQUEST or not self._limiter.wait_for(_INVALID_REQUEST)
+        """Return whether to write the record; add the fields of a refused request to it."""
+        if record.msg != _INVALID_REQUEST:
+            return True
+        record.__dict__ |= error_fields(InvalidRequestError([("request", "not HTTP")]))
+        return not self._limiter.wait_for(_INVALID_REQUEST)
 
 
 class _HeadTooLargeError(Exception):

@@ -13,6 +13,8 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from pyoco_gateway.http.client_address import client_address_of
+from pyoco_gateway.http.rate_limiter import RateLimiter
 from pyoco_gateway.http.request_ids import request_id_of
 from pyoco_gateway.http.shortening import shortened
 from pyoco_protocol.jetstream.requests import RefusedError
@@ -35,6 +37,10 @@ _log = logging.getLogger(__name__)
 
 _MAX_FAULTS: Final = 10
 _UNLOGGED_KEY: Final = "pyoco.refusals_unlogged"
+_REFUSAL_LOG_KEY: Final = "pyoco.refusal_log"
+# Rate per address of log lines about refused requests of callers that may use the gateway.
+_REFUSALS_PER_SEC: Final = 5.0
+_REFUSALS_BURST: Final = 300
 
 
 def add_error_handlers(app: FastAPI) -> None:
@@ -91,10 +97,12 @@ class CrashHandler:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
+        self._refusal_log = RateLimiter(_REFUSALS_PER_SEC, _REFUSALS_BURST)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on; answer it if that raises."""
         started = False
+        scope[_REFUSAL_LOG_KEY] = self._refusal_log
 
         async def watched_send(message: Message) -> None:
             nonlocal started
@@ -169,11 +177,16 @@ def _problem_response(
 
 
 def _log_problem(error: PyocoError, scope: Scope) -> None:
-    fields = {**error_fields(error), **_request_fields(scope)}
     if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        _log.warning("request failed", extra=fields, exc_info=error)
-    elif _UNLOGGED_KEY not in scope:
-        _log.info("request refused", extra=fields)
+        _log.warning("request failed", extra=_request_fields(scope), exc_info=error)
+    elif _UNLOGGED_KEY not in scope and not _is_flooding(scope):
+        _log.info("request refused", extra={**error_fields(error), **_request_fields(scope)})
+
+
+def _is_flooding(scope: Scope) -> bool:
+    """Whether the caller has caused so many log lines that this refusal is not logged."""
+    limiter: RateLimiter | None = scope.get(_REFUSAL_LOG_KEY)
+    return limiter is not None and limiter.wait_for(client_address_of(scope)) > 0
 
 
 def _as_response(error: PyocoError, scope: Scope, headers: Mapping[str, str] | None) -> Response:

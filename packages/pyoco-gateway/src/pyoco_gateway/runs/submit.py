@@ -17,7 +17,6 @@ from pyoco_protocol.http.runs import RunSubmission
 from pyoco_protocol.ids import idempotent_run_id, new_instance_id, new_run_id
 from pyoco_protocol.jetstream.requests import RefusedError, UnknownOutcomeError
 from pyoco_protocol.jetstream.run_store import ConflictError, RunStore, StoredRun
-from pyoco_protocol.logging.setup import error_fields
 from pyoco_protocol.problems import (
     CATALOGUE,
     BrokerUnavailableError,
@@ -268,7 +267,8 @@ class SubmitRun:
             await self.store.withdraw(created)
         except (RefusedError, BrokerUnavailableError, ConflictError) as error:
             orphan = OrphanRunError(created.snapshot.run_id, f"{type(error).__name__}: {error}")
-            _log.error("run left without a job", extra=error_fields(orphan), exc_info=error)
+            orphan.__cause__ = error
+            _log.error("run left without a job", exc_info=orphan)
             # The record stays, so the run may still be executed.
             raise UnknownOutcomeError(str(error)) from error
 

@@ -161,7 +161,7 @@ class Broker:
             return
         self._logged_at[str(trouble)] = now
         fields = {"broker": self._settings.nats_address, "reason": str(trouble), **more}
-        _log.error(message, extra={**fields, **error_fields(trouble)})
+        _log.error(message, extra={**error_fields(trouble), **fields})
 
     def _note_connected(self) -> None:
         self._last_trouble = ""

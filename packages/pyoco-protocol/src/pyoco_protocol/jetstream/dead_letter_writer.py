@@ -9,7 +9,6 @@ from pyoco_protocol.dead_letters import NO_TAG, DeadLetter, dead_letter_id
 from pyoco_protocol.ids import is_tag
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.requests import RefusedError, ask
-from pyoco_protocol.logging.setup import error_fields
 from pyoco_protocol.problems import BrokerUnavailableError, DlqPublishError
 from pyoco_protocol.subjects import Names
 
@@ -41,11 +40,20 @@ class DeadLetterWriter:
                     "dead letter not published yet",
                     extra={
                         "run_id": letter.run_id,
+                        "flow_name": letter.flow_name,
+                        "tag": letter.tag,
+                        "worker_id": letter.worker_id,
                         "reason": letter.reason,
-                        **error_fields(DlqPublishError(letter.run_id, str(error))),
                     },
+                    exc_info=_unpublished(letter, error),
                 )
                 await anyio.sleep(_RETRY_SEC)
                 await self._broker.wait_until_up()
                 continue
             return
+
+
+def _unpublished(letter: DeadLetter, cause: Exception) -> DlqPublishError:
+    error = DlqPublishError(letter.run_id, str(cause))
+    error.__cause__ = cause
+    return error

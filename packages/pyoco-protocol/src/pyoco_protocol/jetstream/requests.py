@@ -3,7 +3,7 @@
 import json
 import logging
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import nats.errors
 from nats.aio.client import Client
@@ -37,6 +37,9 @@ class DeniedError(nats.errors.Error):
 
 class RefusedError(Exception):
     """JetStream answered with an error; nothing was executed."""
+
+    # To a caller this means that the broker is unavailable.
+    entry: ClassVar = BrokerUnavailableError.entry
 
     def __init__(self, code: int, err_code: int, description: str) -> None:
         super().__init__(f"{description} ({err_code})")

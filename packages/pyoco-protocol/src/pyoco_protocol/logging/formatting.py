@@ -11,7 +11,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from pyoco_protocol.problems import PyocoError
+from pyoco_protocol.problems import CATALOGUE, CatalogueEntry, PyocoError
 
 Fields = dict[str, JsonValue]
 
@@ -32,18 +32,27 @@ _SHORT_ESCAPES: Final = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 _IN_HEAD: Final = frozenset(
     {"ts", "level", "service", "logger", "message", "pathname", "lineno", "func"}
 )
+# The fields of an exception that an extra cannot replace.
+_OF_EXCEPTION: Final = ("exc_type", "exc_message", "exc_origin", "exc_cause")
+# Errors outside the catalogue have these ids.
+_INTERNAL: Final = CATALOGUE["ERR-PYOCO-0106"]
+_WORD_START: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+# A traceback inside another text: its first line, and the indented lines after it.
+_TRACEBACK_SIGN: Final = "(most recent call "
+_TRACEBACK: Final = re.compile(
+    r"[^\n:]*\(most recent call (?:last|first)\):[^\n]*\n?(?:[ \t|+].*(?:\n|\Z))*"
+)
 _PLAIN: Final = re.compile(r"[^\s\"=]+")
 
 
-def error_fields(error: PyocoError) -> Fields:
-    """Return the fields of `error` for the `extra` of a log call."""
-    own = {key: value for key, value in error.extra.items() if key not in RESERVED}
-    return {
-        **own,
-        "err_id": error.entry.err_id,
-        "msg_id": error.entry.msg_id,
-        "detail": error.detail,
-    }
+def error_fields(error: BaseException, *, reason: str | None = None) -> Fields:
+    """Return the fields of `error` for the `extra` of a log call.
+
+    A log call with `exc_info=error` has these fields too, and the cause and the traceback. The text
+    of a cause may show values of a request, so a refused request is logged without it. `reason` is
+    a word for programs, such as the reason of a dead letter; by default it follows from the class.
+    """
+    return _error_fields(error, [], reason=reason)
 
 
 def fields_of(
@@ -65,21 +74,25 @@ def fields_of(
         "func": record.funcName,
     }
     error = record.exc_info[1] if record.exc_info else None
+    about: Fields = {}
     if error is not None:
-        fields.update(_exception_fields(error, faults, include_traceback=include_traceback))
+        about = {**_error_fields(error, faults), **_cause_field(error, faults)}
+        # An extra never replaces a field of the record itself, nor one of its exception.
+        fields.update({key: about[key] for key in _OF_EXCEPTION if key in about})
+        fields["exc_traceback"] = _traceback(error, faults)
     if record.stack_info:
         fields["stack"] = record.stack_info
     for key, value in record.__dict__.items():
         if key not in RESERVED and key not in _DROPPED:
-            # An extra never replaces a field of the record itself.
             own = key if key not in fields else f"extra_{key}"
             fields[own] = shown(value, faults)
-    if isinstance(error, PyocoError):
-        for key, value in error_fields(error).items():
-            fields.setdefault(key, shown(value, faults))
+    for key, value in about.items():
+        fields.setdefault(key, shown(value, faults))
+    if record.levelno >= logging.ERROR or fields.get("exc_type") is not None:
+        _complete(fields)
     if faults:
         fields["log_error"] = "; ".join(faults)
-    return fields
+    return fields if include_traceback else without_tracebacks(fields)
 
 
 def json_line(fields: Mapping[str, JsonValue], *, ascii_only: bool = False) -> str:
@@ -161,21 +174,76 @@ def _timestamp(created: float, *, utc: bool) -> str:
     return moment.astimezone().isoformat(timespec="milliseconds")
 
 
-def _exception_fields(
-    error: BaseException, faults: list[str], *, include_traceback: bool
-) -> Fields:
-    """Return type, message and location of an exception; the location is that of its root cause."""
-    first = list(_chain(error))[-1]
-    fields: Fields = {
-        "exc_type": _type_name(error),
+def _error_fields(error: BaseException, faults: list[str], *, reason: str | None = None) -> Fields:
+    """Return the ids, the class, the message and the location of an exception.
+
+    The location is that of its root cause. An exception outside the catalogue is an internal error.
+    """
+    entry = getattr(error, "entry", None)
+    if not isinstance(entry, CatalogueEntry):
+        entry = _INTERNAL
+    fields: Fields = {}
+    if isinstance(error, PyocoError):
+        fields |= {key: value for key, value in error.extra.items() if key not in RESERVED}
+        fields["detail"] = error.detail
+    fields |= {
+        "err_id": entry.err_id,
+        "msg_id": entry.msg_id,
+        "reason": reason or _reason(error, entry),
+        "exc_type": type(error).__name__,
         "exc_message": _text(error, faults),
-        "exc_origin": _origin(first),
+        "exc_origin": _origin(_root_of(error)),
     }
-    if first is not error:
-        fields["exc_cause"] = f"{_type_name(first)}: {_text(first, faults)}"
-    if include_traceback:
-        fields["exc_traceback"] = _traceback(error, faults)
     return fields
+
+
+def _cause_field(error: BaseException, faults: list[str]) -> Fields:
+    root = _root_of(error)
+    return {} if root is error else {"exc_cause": f"{type(root).__name__}: {_text(root, faults)}"}
+
+
+def _root_of(error: BaseException) -> BaseException:
+    return list(_chain(error))[-1]
+
+
+def _reason(error: BaseException, entry: CatalogueEntry) -> str:
+    """Return the class name as a word: `FlowNotFoundError` is `flow_not_found`."""
+    if entry is _INTERNAL:
+        return "internal_error"
+    return _WORD_START.sub("_", type(error).__name__.removesuffix("Error")).lower()
+
+
+def _complete(fields: Fields) -> None:
+    """Add the fields of an error that are missing: other libraries log errors without exceptions.
+
+    The location is then that of the log call.
+    """
+    fields.setdefault("err_id", _INTERNAL.err_id)
+    fields.setdefault("msg_id", _INTERNAL.msg_id)
+    fields.setdefault("reason", "internal_error")
+    fields.setdefault("exc_type", "InternalError")
+    fields.setdefault("exc_message", fields["message"])
+    if fields.get("exc_origin") is None:
+        fields["exc_origin"] = f"{fields['pathname']}:{fields['lineno']} {fields['func']}"
+
+
+def without_tracebacks(fields: Fields) -> Fields:
+    """Return the fields without tracebacks, also those inside messages and other texts."""
+    return {
+        key: _without_traceback(value)
+        for key, value in fields.items()
+        if key not in ("exc_traceback", "stack")
+    }
+
+
+def _without_traceback(value: JsonValue) -> JsonValue:
+    if isinstance(value, str):
+        return _TRACEBACK.sub("", value) if _TRACEBACK_SIGN in value else value
+    if isinstance(value, list):
+        return [_without_traceback(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _without_traceback(item) for key, item in value.items()}
+    return value
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
@@ -187,18 +255,15 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
 
 
-def _type_name(error: BaseException) -> str:
-    kind = type(error)
-    return (
-        kind.__qualname__
-        if kind.__module__ == "builtins"
-        else f"{kind.__module__}.{kind.__qualname__}"
-    )
-
-
 def _origin(error: BaseException) -> str | None:
-    frames = traceback.extract_tb(error.__traceback__)
-    return f"{frames[-1].filename}:{frames[-1].lineno} {frames[-1].name}" if frames else None
+    # Without `traceback.extract_tb`, which reads source files.
+    link = error.__traceback__
+    if link is None:
+        return None
+    while link.tb_next is not None:
+        link = link.tb_next
+    code = link.tb_frame.f_code
+    return f"{code.co_filename}:{link.tb_lineno} {code.co_name}"
 
 
 def _traceback(error: BaseException, faults: list[str]) -> str:

@@ -8,7 +8,7 @@ from typing import Final, TextIO
 
 from pyoco_protocol.logging.formatting import error_fields, escaped, fields_of, json_line, text_line
 from pyoco_protocol.problems import LoggingSetupError
-from pyoco_protocol.settings import LogSettings
+from pyoco_protocol.settings import LogSettings, load_settings
 
 __all__ = ["LineHandler", "configure_logging", "error_fields"]
 
@@ -89,13 +89,15 @@ class LineHandler(logging.Handler):
 
 
 def configure_logging(
-    service: str, settings: LogSettings, *, stream: TextIO | None = None
+    service: str, settings: LogSettings | None = None, *, stream: TextIO | None = None
 ) -> LineHandler:
     """Send all log records and warnings of this process to one handler; return it.
 
-    A second call replaces the handler. Call it before uvicorn is configured, and configure
-    uvicorn with `log_config=None`; otherwise uvicorn adds its own handlers again.
+    Without settings, those of the environment and the `.env` file apply. A second call replaces
+    the handler. Call it before uvicorn is configured, and configure uvicorn with `log_config=None`;
+    otherwise uvicorn adds its own handlers again.
     """
+    settings = load_settings(LogSettings) if settings is None else settings
     handler = LineHandler(
         sys.stdout if stream is None else stream, service=service, settings=settings
     )

@@ -9,6 +9,7 @@ from pyoco_protocol.settings.env_file import DotenvSettings
 from pyoco_protocol.settings.environment import (
     SettingDoc,
     UnknownVariable,
+    command_language,
     document_settings,
     load_settings,
     read_environment,
@@ -52,6 +53,7 @@ __all__ = [
     "WatchSettings",
     "WheelSettings",
     "WorkerSettings",
+    "command_language",
     "document_settings",
     "load_settings",
     "read_environment",

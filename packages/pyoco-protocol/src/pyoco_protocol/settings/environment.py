@@ -3,7 +3,7 @@
 import difflib
 import io
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from pyoco_protocol.command_language import CommandLanguage, language_for
 from pyoco_protocol.problems import SettingProblem, SettingsError
 from pyoco_protocol.settings.base import PREFIX, PyocoSettings, SettingRuleError
 from pyoco_protocol.settings.env_file import DotenvSettings
@@ -89,6 +90,14 @@ def read_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]
         return own
     found = _read_file(dotenv.env_file, must_exist="PYOCO_ENV_FILE" in own)
     return {**_set_ones(found), **own}
+
+
+def command_language(arguments: Sequence[str]) -> CommandLanguage:
+    """Return the language in which a command prints errors, from its words and the environment.
+
+    The `.env` file is not read: it may be the reason of the error.
+    """
+    return language_for(arguments, os.environ)
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[UnknownVariable]:

@@ -17,6 +17,7 @@ from typing import Final
 
 import anyio
 
+from pyoco_protocol.logging.setup import error_fields
 from pyoco_worker.child import frames
 from pyoco_worker.child.frames import ChildFrame, Finished, Progress, RunOrder, TaskChanged
 from pyoco_worker.child.limits import ChildLimits
@@ -278,7 +279,11 @@ class ChildProcess:
 
     def _distrust(self, frame: ChildFrame) -> None:
         """Kill the child, because user code has written a frame to its socket."""
-        _log.error("child sent a forged frame", extra={"child_pid": self.pid, "kind": frame.kind})
+        forged = ChildExitedError(_FORGED, self._last_output())
+        _log.error(
+            "child sent a forged frame",
+            extra={**error_fields(forged), "child_pid": self.pid, "kind": frame.kind},
+        )
         self._was_distrusted = True
         self.signal_group()
         self._on_end()

@@ -29,7 +29,7 @@ class FrameStream(asyncio.Protocol):
                 self._on_frame(parse_from_child(body))
         except FrameError as error:
             # User code wrote to the socket, so the bytes that follow cannot be trusted either.
-            _log.error("child sent an invalid frame", extra={"reason": str(error)})
+            _log.error("child sent an invalid frame", exc_info=error)
             if self._transport is not None:
                 self._transport.close()
 

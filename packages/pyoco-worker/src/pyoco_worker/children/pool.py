@@ -158,7 +158,7 @@ class ChildPool:
             else:
                 self._idle.append(fresh)
         except (ChildUnusableError, ChildExitedError, OSError) as error:
-            _log.error("child process cannot be started", extra={"reason": str(error)})
+            _log.error("child process cannot be started", exc_info=error)
         finally:
             self._starting -= 1
             self._start_ended.set()

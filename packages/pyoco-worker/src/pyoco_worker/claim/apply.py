@@ -12,7 +12,14 @@ from pyoco_protocol.dead_letters import DeadLetterReason
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.requests import RefusedError, UnknownOutcomeError
 from pyoco_protocol.jetstream.run_store import ConflictError, RunStore, StoredRun
-from pyoco_protocol.problems import BrokerUnavailableError, SnapshotUnreadableError
+from pyoco_protocol.logging.setup import error_fields
+from pyoco_protocol.problems import (
+    AttemptsExhaustedError,
+    BrokerUnavailableError,
+    PyocoError,
+    RunNotFoundError,
+    SnapshotUnreadableError,
+)
 from pyoco_protocol.runs.job import RunJob
 from pyoco_protocol.runs.lifecycle import RunStatus
 from pyoco_worker.claim.rules import (
@@ -57,11 +64,12 @@ class Claimer:
             return await self._claim(job, delivery)
         except (BrokerUnavailableError, RefusedError) as error:
             # The run is not claimed: another worker may succeed.
-            _log.warning(
-                "run not claimed for now", extra={"run_id": job.run_id, "reason": str(error)}
-            )
+            extra = {**error_fields(error), **self._context(job)}
+            _log.warning("run not claimed for now", extra=extra)
             await give_back(delivery, _TROUBLE_DELAY_SEC)
         except SnapshotUnreadableError as error:
+            reason = DeadLetterReason.RUN_ABSENT
+            self._log_failure("run of a job cannot be read", job, error, reason)
             await self.settler.publish_dead_letter(
                 DeadLetterReason.RUN_ABSENT, error.detail, error.entry.err_id, job, delivery
             )
@@ -91,12 +99,19 @@ class Claimer:
                         return await self._take(decision)
                     case FinishCancelled() | GiveUp():
                         ended = await self.store.replace(decision.stored, decision.snapshot)
+                        if ended.snapshot.status is RunStatus.FAILED:
+                            failure = AttemptsExhaustedError(job.run_id, ended.snapshot.attempt)
+                            reason = DeadLetterReason.MAX_DELIVER_EXCEEDED
+                            self._log_failure("run given up", job, failure, reason)
                         await self.settler.settle(ended.snapshot, delivery)
                     case AlreadyEnded():
                         await self.settler.settle(decision.snapshot, delivery)
                     case LookAgain():
                         await give_back(delivery, _LOOK_AGAIN_SEC)
                     case RunAbsent():
+                        absent = RunNotFoundError(job.run_id)
+                        reason = DeadLetterReason.RUN_ABSENT
+                        self._log_failure("run of a job not found", job, absent, reason)
                         await self.settler.publish_dead_letter(
                             DeadLetterReason.RUN_ABSENT,
                             "the run has no record",
@@ -110,6 +125,20 @@ class Claimer:
             except ConflictError:
                 continue
             return None
+
+    def _log_failure(
+        self, message: str, job: RunJob, failure: PyocoError, reason: DeadLetterReason
+    ) -> None:
+        extra = {**self._context(job), "reason": reason.value}
+        _log.error(message, extra=extra, exc_info=failure)
+
+    def _context(self, job: RunJob) -> dict[str, str]:
+        return {
+            "run_id": job.run_id,
+            "flow_name": job.flow_name,
+            "tag": job.tag,
+            "worker_id": self.me.worker_id,
+        }
 
     def _first_look(self, job: RunJob, delivery: Delivery) -> StoredRun | None:
         """Return the record that the job carries, at the first delivery of a waiting run.

@@ -55,7 +55,11 @@ class Refuser:
         if isinstance(error, JobSignatureError):
             # The sender may not have had the right to queue it, so operators need to see this.
             reason = DeadLetterReason.UNTRUSTED_JOB
-        _log.error(_LOG_MESSAGES[reason], extra={**extra, **error_fields(error)})
+        _log.error(
+            _LOG_MESSAGES[reason],
+            extra={**extra, "worker_id": self.settler.me.worker_id, "reason": reason.value},
+            exc_info=error,
+        )
         if run_id is not None:
             run = await self._fail_waiting_run(run_id, error)
             # The tenant of the record is trusted, that of the message is not.

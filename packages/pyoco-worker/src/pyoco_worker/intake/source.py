@@ -15,6 +15,7 @@ from nats.aio.msg import Msg
 from pyoco_protocol import subjects
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.requests import RefusedError
+from pyoco_protocol.logging.setup import error_fields
 from pyoco_protocol.problems import BrokerUnavailableError, PyocoError
 from pyoco_protocol.subjects import Names
 from pyoco_worker.delivery import Delivery
@@ -116,7 +117,7 @@ class JobSource:
         try:
             await self._restore()
         except (PyocoError, RefusedError) as error:
-            _log.warning("queue consumers cannot be restored", extra={"reason": str(error)})
+            _log.warning("queue consumers cannot be restored", extra=error_fields(error))
             return
         self._must_restore = False
 

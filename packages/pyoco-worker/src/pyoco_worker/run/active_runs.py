@@ -45,12 +45,17 @@ class ActiveRun:
         self._ticks = 0
         self._was_asked = False
         self._written_at = time.monotonic()
-        self._in_progress_at = self._written_at
+        self._in_progress_at = self._missed_at = self._written_at
 
     @property
     def run_id(self) -> str:
         """The id of the run."""
         return self.record.snapshot.run_id
+
+    @property
+    def context(self) -> dict[str, object]:
+        """The fields of the run for log records."""
+        return self.record.context
 
     def fence(self) -> None:
         """Stop the run at once and send nothing to the queue."""
@@ -98,6 +103,19 @@ class ActiveRun:
             return False
         self._in_progress_at = now
         return True
+
+    def missed_in_progress(self, now: float, ack_progress_sec: float) -> Exception | None:
+        """Return why `in_progress` is due and cannot be sent; once per interval, otherwise None.
+
+        It is sent after a write of the record, so it waits as long as that write does.
+        """
+        since = max(self._in_progress_at, self._missed_at)
+        if not self.is_being_written or now - since < ack_progress_sec:
+            return None
+        cause = self.record.trouble
+        if cause is not None:
+            self._missed_at = now
+        return cause
 
     def begin_write(self, now: float) -> None:
         """Count all changes up to now as written."""

@@ -13,7 +13,6 @@ from pyoco_protocol.failpoints import Failpoint, reached
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.output_store import OutputStore
 from pyoco_protocol.jetstream.run_store import RunStore, StoredRun
-from pyoco_protocol.problems import CATALOGUE
 from pyoco_protocol.runs.job import RunJob
 from pyoco_protocol.runs.lifecycle import RunStatus
 from pyoco_protocol.runs.snapshot import RunSnapshot
@@ -27,7 +26,7 @@ from pyoco_worker.output.publish import OutputPublisher
 from pyoco_worker.registration import Registration
 from pyoco_worker.run.active_runs import ActiveRun, ActiveRuns
 from pyoco_worker.run.cancel import stop_run
-from pyoco_worker.run.outcome import Outcome, ended, outcome_of, outcome_of_exit
+from pyoco_worker.run.outcome import Outcome, ended, failure_fields, outcome_of, outcome_of_exit
 from pyoco_worker.run.record import FencedError, RunRecord
 from pyoco_worker.run.settle import Settler
 
@@ -106,7 +105,7 @@ class RunExecutor:
                 outcome = await self._outcome(run, job)
                 reached(Failpoint.FLOW_OVER)
                 if outcome.status is RunStatus.FAILED:
-                    _log_failure(outcome, run)
+                    _log_failure(outcome, record)
                 child_is_free()
                 run.ended.set()
                 # Before the end is stored, so that a client that sees the end finds all output.
@@ -186,23 +185,6 @@ async def _give_back(run: ActiveRun) -> None:
         await give_back(run.delivery, 0)
 
 
-def _log_failure(outcome: Outcome, run: ActiveRun) -> None:
+def _log_failure(outcome: Outcome, record: RunRecord) -> None:
     """Log an exception raised in a child with the fields of one raised in the worker."""
-    snapshot = run.record.snapshot
-    kind, _, message = (outcome.error or "").partition(": ")
-    entry = CATALOGUE.get(outcome.err_id or "")
-    _log.error(
-        "run failed",
-        extra={
-            "run_id": run.run_id,
-            "flow_name": snapshot.flow_name,
-            "tag": snapshot.tag,
-            "worker_id": snapshot.worker_id,
-            "attempt": snapshot.attempt,
-            "err_id": outcome.err_id,
-            "msg_id": entry.msg_id if entry else None,
-            "exc_type": kind,
-            "exc_message": message or outcome.error,
-            "exc_traceback": outcome.traceback,
-        },
-    )
+    _log.error("run failed", extra={**failure_fields(outcome), **record.context})

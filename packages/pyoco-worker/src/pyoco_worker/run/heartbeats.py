@@ -49,6 +49,8 @@ class HeartbeatLoop:
             for run in self._active.all():
                 run.tick()
                 self._start_write(run, now)
+                if (cause := run.missed_in_progress(now, self._ack_progress_sec)) is not None:
+                    _log_not_sent(run, cause)
                 if run.output.is_due(now):
                     self._tasks.start_soon(run.output.send_some)
 
@@ -82,5 +84,10 @@ class HeartbeatLoop:
             try:
                 await run.delivery.in_progress()
             except BrokerUnavailableError as error:
-                failure = InProgressError(run.run_id, str(error))
-                _log.warning("in_progress not sent", extra=error_fields(failure))
+                _log_not_sent(run, error)
+
+
+def _log_not_sent(run: ActiveRun, cause: Exception) -> None:
+    failure = InProgressError(run.run_id, str(cause))
+    failure.__cause__ = cause
+    _log.warning("in_progress not sent", extra={**error_fields(failure), **run.context})

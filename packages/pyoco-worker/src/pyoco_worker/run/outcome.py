@@ -1,5 +1,6 @@
 """How the end of a flow becomes the end of its run, and which ends get a dead letter."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -7,6 +8,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from pyoco_protocol.dead_letters import DeadLetterReason
+from pyoco_protocol.logging.setup import error_fields
 from pyoco_protocol.problems import (
     AttemptsExhaustedError,
     CallableNotAllowedError,
@@ -21,6 +23,9 @@ from pyoco_protocol.runs.endings import with_unfinished_cancelled
 from pyoco_protocol.runs.lifecycle import RunStatus, TaskStatus
 from pyoco_protocol.runs.snapshot import RunSnapshot, TaskRecord
 from pyoco_worker.child.frames import Finished, FinishedHow
+
+# A frame in the text of a traceback.
+_FRAME: Final = re.compile(r'^ *File "(.+)", line (\d+), in (.+)$', re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,9 @@ class Outcome:
     records_truncated: bool = False
     result: dict[str, JsonValue] | None = None
     result_truncated: bool = False
+    # For the log: the error of the catalogue, and the exception in the child as `Class: message`.
+    failure: PyocoError | None = field(default=None, compare=False)
+    raised: str | None = field(default=None, compare=False)
 
 
 _STATUS_OF: Final[Mapping[FinishedHow, RunStatus]] = {
@@ -73,7 +81,25 @@ def outcome_of(finished: Finished, run_id: str, flow_name: str) -> Outcome:
         records_truncated=finished.records_truncated,
         result=finished.result,
         result_truncated=finished.result_truncated,
+        failure=error,
+        raised=finished.error,
     )
+
+
+def failure_fields(outcome: Outcome) -> dict[str, JsonValue]:
+    """Return the log fields of a failed outcome: those of the exception in the child, if any."""
+    failure = outcome.failure or ExecutionFailedError("(unknown)", outcome.error or "no reason")
+    reason = _REASON_OF.get(failure.entry.err_id, DeadLetterReason.EXECUTION_ERROR)
+    fields = error_fields(failure, reason=reason.value)
+    kind, _, message = (outcome.raised or "").partition(": ")
+    if kind.isidentifier():
+        fields |= {"exc_type": kind, "exc_message": message}
+    if outcome.traceback is not None:
+        fields["exc_traceback"] = outcome.traceback
+        if frames := _FRAME.findall(outcome.traceback):
+            path, line, function = frames[-1]
+            fields["exc_origin"] = f"{path}:{line} {function}"
+    return fields
 
 
 def _error_text(error: PyocoError | None, finished: Finished) -> str | None:
@@ -99,6 +125,7 @@ def outcome_of_exit(
         error=f"{how}{last_output_text}",
         err_id=error.entry.err_id,
         tasks=dict(tasks),
+        failure=error,
     )
 
 

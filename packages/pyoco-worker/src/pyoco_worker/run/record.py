@@ -14,6 +14,7 @@ from pyoco_protocol.problems import (
     BrokerUnavailableError,
     SnapshotTooLargeError,
     SnapshotUnreadableError,
+    TerminalWriteError,
 )
 from pyoco_protocol.runs.lifecycle import RunStatus, next_record
 from pyoco_protocol.runs.snapshot import RunSnapshot
@@ -56,6 +57,13 @@ class RunRecord:
         self._max_bytes = max_bytes
         self._lock = anyio.Lock()
         self._on_cancel: Callable[[], object] | None = None
+        self._trouble: Exception | None = None
+        self._is_known_too_large = False
+
+    @property
+    def trouble(self) -> Exception | None:
+        """The reason why the current write has not succeeded yet; None if there is none."""
+        return self._trouble
 
     @property
     def snapshot(self) -> RunSnapshot:
@@ -66,6 +74,18 @@ class RunRecord:
     def attempt(self) -> int:
         """The attempt of this claim: a record with a higher one belongs to another claim."""
         return self._attempt
+
+    @property
+    def context(self) -> dict[str, object]:
+        """The fields of the run for log records."""
+        snapshot = self.snapshot
+        return {
+            "run_id": snapshot.run_id,
+            "flow_name": snapshot.flow_name,
+            "tag": snapshot.tag,
+            "worker_id": self._me.worker_id,
+            "attempt": self._attempt,
+        }
 
     @property
     def is_cancelled(self) -> bool:
@@ -96,18 +116,17 @@ class RunRecord:
                     self._stored = await self._store.replace(latest, proposed)
                 except (ConflictError, BrokerUnavailableError, RefusedError) as error:
                     if not self._tightened(error, proposed):
-                        await self._read_again(error)
+                        await self._read_again(error, is_end=proposed.status.is_terminal)
                     continue
+                self._trouble = None
                 return self._stored.snapshot
 
-    async def _read_again(self, error: Exception) -> None:
+    async def _read_again(self, error: Exception, *, is_end: bool) -> None:
         if not isinstance(error, ConflictError):
             # The outcome is unknown, or the write was refused for now (no space, no leader). The
             # stored record shows which.
-            _log.warning(
-                "run snapshot not stored yet",
-                extra={"run_id": self.snapshot.run_id, "reason": str(error)},
-            )
+            self._trouble = error
+            self._log_failed_write(error, is_end=is_end)
             await anyio.sleep(_RETRY_SEC)
         while True:
             try:
@@ -118,10 +137,19 @@ class RunRecord:
                 continue
             except SnapshotUnreadableError as unreadable:
                 # Another program overwrote the record. Only this run is affected.
-                _log.error("run record destroyed", extra=error_fields(unreadable))
+                _log.error("run record destroyed", extra=self.context, exc_info=unreadable)
                 raise FencedError(self.snapshot.run_id) from unreadable
             self._accept(stored)
             return
+
+    def _log_failed_write(self, error: Exception, *, is_end: bool) -> None:
+        if is_end:
+            failure = TerminalWriteError(self.snapshot.run_id, str(error))
+            failure.__cause__ = error
+            _log.error("end of the run not stored yet", extra=self.context, exc_info=failure)
+        else:
+            extra = {**error_fields(error), **self.context}
+            _log.warning("run snapshot not stored yet", extra=extra)
 
     def _tightened(self, error: Exception, proposed: RunSnapshot) -> bool:
         """Lower the size limit if the broker refused the size; return False for other errors."""
@@ -149,6 +177,9 @@ class RunRecord:
         try:
             return fitted(proposed, self._max_bytes)
         except SnapshotTooLargeError as error:
+            if not self._is_known_too_large:
+                self._is_known_too_large = True
+                _log.error("run snapshot is too large", extra=self.context, exc_info=error)
             bare = {
                 "tasks": {},
                 "task_records": {},

@@ -8,6 +8,7 @@ from typing import Final
 from pyoco_protocol.dead_letters import DeadLetter, DeadLetterReason
 from pyoco_protocol.failpoints import Failpoint, reached
 from pyoco_protocol.jetstream.dead_letter_writer import DeadLetterWriter
+from pyoco_protocol.logging.setup import error_fields
 from pyoco_protocol.problems import BrokerUnavailableError
 from pyoco_protocol.runs.job import RunJob
 from pyoco_protocol.runs.snapshot import RunSnapshot
@@ -91,19 +92,18 @@ class Settler:
         try:
             await delivery.term(why)
         except BrokerUnavailableError as error:
-            _log.warning("job not dropped, it will be redelivered", extra={"reason": str(error)})
+            _log.warning("job not dropped, it will be redelivered", extra=error_fields(error))
 
     async def _acked(self, delivery: Delivery, run_id: str) -> None:
-        reason = ""
+        failure: BrokerUnavailableError | None = None
         for _ in range(_ACK_TRIES):
             try:
                 await delivery.ack()
             except BrokerUnavailableError as error:
-                reason = str(error)
+                failure = error
                 continue
             return
         # It is redelivered after AckWait. The next worker finds that the run has ended, and acks.
-        _log.warning(
-            "job not acked, it will be redelivered",
-            extra={"run_id": run_id, "reason": reason},
-        )
+        if failure is not None:
+            extra = {**error_fields(failure), "run_id": run_id, "worker_id": self.me.worker_id}
+            _log.warning("job not acked, it will be redelivered", extra=extra)

@@ -144,7 +144,7 @@ def use_context(name: str) -> int:
 )
 @click.option("--no-api-key", is_flag=True, help="Delete the stored key.")
 @click.option("--api-key-header", help="Header that carries the key.  [default: X-API-Key]")
-@click.option("--lang", help="Language of the server's messages: en or ja.")
+@click.option("--lang", help="Language of messages: en or ja.")
 def set_context(
     *,
     name: str,

@@ -18,6 +18,7 @@ from pyoco_client.cli.terminal_environment import terminal_environment
 if TYPE_CHECKING:
     from pyoco_client.cli.display.tables import Column
     from pyoco_client.errors import PyocoApiError, PyocoError
+    from pyoco_protocol.problems import CatalogueEntry
 
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
@@ -181,7 +182,12 @@ def print_problem(error: "PyocoError", language: Language = "en") -> None:
     """Print an error with the details of the gateway and a hint."""
     from pyoco_client.errors import GatewayUnreachableError, PyocoApiError
 
-    print_note(f"pyoco-client: {error}")
+    if isinstance(error, GatewayUnreachableError):
+        # The error comes from this client, and its text says only what happened.
+        print_note(f"pyoco-client: {error.err_id}: {_own_entry(error).message[language]}")
+        print_note(f"  {error.message}")
+    else:
+        print_note(f"pyoco-client: {error}")
     if isinstance(error, PyocoApiError):
         _print_details(error)
         if error.run_id:
@@ -220,11 +226,15 @@ def _fault_line(fault: Mapping[str, Any]) -> str:
 def _hint(error: "PyocoError", language: Language) -> str | None:
     if error.status is None and error.err_id is not None:
         # The error comes from this client. A gateway answers in the requested language itself.
-        from pyoco_protocol.problems import CATALOGUE
-
-        entry = CATALOGUE.get(error.err_id)
-        return entry.hint[language] if entry is not None else error.hint
+        return _own_entry(error).hint[language]
     return error.hint
+
+
+def _own_entry(error: "PyocoError") -> "CatalogueEntry":
+    """Return the catalogue entry of an error that this client has found itself."""
+    from pyoco_protocol.problems import CATALOGUE
+
+    return CATALOGUE[str(error.err_id)]
 
 
 def _in_words(detail: Any) -> str:

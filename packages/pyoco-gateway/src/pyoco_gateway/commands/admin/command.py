@@ -7,7 +7,7 @@ from typing import Final, NoReturn
 import click
 
 from pyoco_gateway.commands.admin import api_keys, nats_config
-from pyoco_gateway.commands.entry_point import run_entry_point
+from pyoco_gateway.commands.entry_point import lang_option, run_entry_point
 
 PROGRAM: Final = "pyoco-server-admin"
 
@@ -15,6 +15,7 @@ _EXAMPLES: Final[Mapping[str, str]] = {**api_keys.EXAMPLES, **nats_config.EXAMPL
 
 
 @click.group(no_args_is_help=False, context_settings={"help_option_names": ["-h", "--help"]})
+@lang_option
 @click.version_option(package_name="pyoco-gateway", prog_name=PROGRAM)
 def admin() -> None:
     """Manage API keys and the broker configuration of a Pyoco Server.

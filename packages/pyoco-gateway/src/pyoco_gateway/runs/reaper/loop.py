@@ -84,7 +84,7 @@ class Reaper:
             # The record has changed: the watch reports the change, and the run is judged anew.
             return
         except (BrokerUnavailableError, RefusedError, SnapshotUnreadableError) as error:
-            _log.warning("run not reaped yet", extra={**fields, "reason": str(error)})
+            _log.warning("run not reaped yet", extra={**error_fields(error), **fields})
             self.runs.again_later(run, action, _RETRY_SEC)
         except WorkflowTextGoneError as error:
             # The job of the run, if there is one, carries the text and is delivered again by the
@@ -93,8 +93,11 @@ class Reaper:
             _log.warning("run cannot be queued again: its workflow is gone", extra=extra)
         except JobSignatureError as error:
             # A program that can write run records must not get its own jobs executed by that.
-            extra = {**error_fields(error), **fields}
-            _log.error("run not queued again: its record was not sealed by a gateway", extra=extra)
+            _log.error(
+                "run not queued again: its record was not sealed by a gateway",
+                extra=fields,
+                exc_info=error,
+            )
         except ValidationError as error:
             # Another program wrote this record: a gateway accepts only runs that make a valid job.
             extra = {**fields, "reason": f"{error.error_count()} faults"}
