@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from pyoco_protocol.logging.setup import configure_logging
     from pyoco_worker.backend_config import NatsBackendConfig
+    from pyoco_worker.nats_worker import PyocoNatsWorker
 
-__all__ = ["NatsBackendConfig", "__version__", "configure_logging"]
+__all__ = ["NatsBackendConfig", "PyocoNatsWorker", "__version__", "configure_logging"]
 
 __version__ = version("pyoco-worker")
 
 _HOMES: Final = {
     "NatsBackendConfig": "pyoco_worker.backend_config",
+    "PyocoNatsWorker": "pyoco_worker.nats_worker",
     "configure_logging": "pyoco_protocol.logging.setup",
 }
 

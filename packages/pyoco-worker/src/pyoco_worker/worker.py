@@ -3,7 +3,7 @@
 import logging
 import os
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 
@@ -21,11 +21,13 @@ from pyoco_protocol.runs.signing import JobVerifier
 from pyoco_protocol.task_groups import plain_errors
 from pyoco_protocol.topology import names_from
 from pyoco_worker.child.limits import ChildLimits
+from pyoco_worker.child.resolver import FlowResolver
 from pyoco_worker.children.child_process import ChildSetup
 from pyoco_worker.children.pool import ChildPool, open_pool
 from pyoco_worker.claim.apply import Claimer
 from pyoco_worker.claim.refuse import Refuser
 from pyoco_worker.config import WorkerConfig
+from pyoco_worker.delivery import Delivery
 from pyoco_worker.identity import Identity
 from pyoco_worker.intake.dispatcher import Dispatcher
 from pyoco_worker.intake.handler import JobHandler
@@ -46,8 +48,10 @@ _GIVE_BACK_SEC: Final = 5.0
 class Worker:
     """One worker: pulls jobs while it has room, and executes them."""
 
-    def __init__(self, config: WorkerConfig) -> None:
+    def __init__(self, config: WorkerConfig, resolve: FlowResolver | None = None) -> None:
         self._config = config
+        # Replaces the resolver that the configuration names.
+        self._resolve = resolve
         self._names = names_from(config.topology)
         self._me = Identity(config.worker_id, new_instance_id())
         self._queues = WorkQueues(config, self._names)
@@ -108,31 +112,52 @@ class Worker:
                     self._handler(broker, pool, active, registration, side),
                     jobs,
                     concurrency=config.concurrency,
-                    only_one=config.run_once,
+                    allowance=1 if config.run_once else None,
                     on_done=self.stop if config.run_once else lambda: None,
                 )
-                source = JobSource(
-                    broker,
-                    self._names,
-                    config.tags,
-                    room=dispatcher.room,
-                    take=dispatcher.take,
-                    restore=lambda: self._queues.prepare(broker),
-                    pull_sec=config.poll_timeout_sec,
-                )
-                dispatcher.on_freed = source.wake
                 await listen_for_cancels(broker, config.tags, heartbeats)
                 side.start_soon(heartbeats.run)
                 side.start_soon(registration.run)
-                async with source.listening():
-                    side.start_soon(source.run)
-                    _log.info("worker ready", extra=self._description())
-                    if config.run_once:
-                        side.start_soon(self._stop_after_one_poll, dispatcher)
-                    await self._stop.wait()
+                await self._take_jobs(broker, dispatcher, active)
                 await self._drain(dispatcher, active)
                 jobs.cancel_scope.cancel()
                 side.cancel_scope.cancel()
+
+    async def _take_jobs(self, broker: Broker, dispatcher: Dispatcher, _: ActiveRuns) -> None:
+        """Take jobs until stopped."""
+        config = self._config
+        async with self._pulling(broker, dispatcher, dispatcher.take, config.poll_timeout_sec):
+            _log.info("worker ready", extra=self._description())
+            if config.run_once:
+                with anyio.move_on_after(config.poll_timeout_sec):
+                    await self._stop.wait()
+                if not dispatcher.executing:
+                    self.stop()
+            await self._stop.wait()
+
+    @asynccontextmanager
+    async def _pulling(
+        self,
+        broker: Broker,
+        dispatcher: Dispatcher,
+        take: Callable[[Delivery], bool],
+        pull_sec: float,
+    ) -> AsyncIterator[None]:
+        """Pull jobs while the block runs and the dispatcher has room."""
+        source = JobSource(
+            broker,
+            self._names,
+            self._config.tags,
+            room=dispatcher.room,
+            take=take,
+            restore=lambda: self._queues.prepare(broker),
+            pull_sec=pull_sec,
+        )
+        dispatcher.on_freed = source.wake
+        async with source.listening(), anyio.create_task_group() as pulling:
+            pulling.start_soon(source.run)
+            yield
+            pulling.cancel_scope.cancel()
 
     async def _drain(self, dispatcher: Dispatcher, active: ActiveRuns) -> None:
         """Wait for active runs to end; give back those that take too long."""
@@ -205,11 +230,6 @@ class Worker:
             active=active,
         )
 
-    async def _stop_after_one_poll(self, dispatcher: Dispatcher) -> None:
-        await anyio.sleep(self._config.poll_timeout_sec)
-        if not dispatcher.executing:
-            self.stop()
-
     def _child_setup(self) -> ChildSetup:
         config, limits = self._config, self._config.child_limits
         return ChildSetup(
@@ -220,6 +240,7 @@ class Worker:
             directory=config.runs_directory,
             callable_allow=config.callable_allow,
             max_output_bytes=config.max_output_bytes,
+            resolve=self._resolve,
             user=config.child_user,
             limits=ChildLimits(
                 memory_bytes=limits.child_memory_bytes,

@@ -33,6 +33,7 @@ from pyoco_worker.child.working_directory import WorkingDirectory
 
 if TYPE_CHECKING:
     from pyoco_worker.child.engine import EngineRun
+    from pyoco_worker.child.resolver import FlowResolver
 
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_DUMPABLE: Final = 4
@@ -110,8 +111,11 @@ class Child:
         self._current: tuple[str, EngineRun] | None = None
         self._cancelled_early: set[str] = set()
 
-    def serve(self) -> None:
-        """Load the resolver, then execute runs until the parent closes the socket."""
+    def serve(self, resolve: FlowResolver | None = None) -> None:
+        """Load the resolver, then execute runs until the parent closes the socket.
+
+        A forked child has its resolver already.
+        """
         threading.Thread(target=self._listen, name="pyoco-control", daemon=True).start()
         frames = frames_of(self._orders)
         setup = next(frames)
@@ -129,7 +133,7 @@ class Child:
         from pyoco_worker.child.resolver import ResolverError, load_resolver
 
         try:
-            resolve = load_resolver(setup.resolver)
+            resolve = resolve or load_resolver(setup.resolver)
         except ResolverError as error:
             self.send(Unusable(error=str(error)))
             os._exit(1)

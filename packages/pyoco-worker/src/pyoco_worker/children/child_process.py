@@ -17,11 +17,14 @@ from typing import Final
 
 import anyio
 
+from pyoco_protocol.logging.setup import error_fields
 from pyoco_worker.child import frames
 from pyoco_worker.child.frames import ChildFrame, Finished, Progress, RunOrder, TaskChanged
 from pyoco_worker.child.limits import ChildLimits
 from pyoco_worker.child.output_records import MARK_BYTES
+from pyoco_worker.child.resolver import FlowResolver
 from pyoco_worker.child_user import ChildUser
+from pyoco_worker.children.forked_child import ChildEnds, ForkedProcess, start_forked
 from pyoco_worker.children.frame_stream import FrameStream
 from pyoco_worker.children.output_reader import OutputReader, TakeOutput
 
@@ -69,6 +72,8 @@ class ChildSetup:
     directory: Path
     callable_allow: tuple[str, ...] | None = None
     max_output_bytes: int = 1_048_576
+    # The resolver itself, if a new process could not import it; the children are forked then.
+    resolve: FlowResolver | None = None
     limits: ChildLimits = field(default_factory=ChildLimits)
     # The user that the child becomes; None for the user of the worker.
     user: ChildUser | None = None
@@ -79,7 +84,7 @@ class ChildProcess:
 
     def __init__(
         self,
-        process: asyncio.subprocess.Process,
+        process: asyncio.subprocess.Process | ForkedProcess,
         setup: ChildSetup,
         directory: Path,
         outputs: tuple[OutputReader, ...],
@@ -135,25 +140,9 @@ class ChildProcess:
             for pipe in (out_write, err_write):
                 # Without this, `/dev/stdout` and `/dev/stderr` cannot be opened.
                 os.fchown(pipe, setup.user.uid, setup.user.gid)
+        ends = ChildEnds(child_orders.fileno(), child_control.fileno(), out_write, err_write)
         try:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "pyoco_worker.child",
-                str(child_orders.fileno()),
-                str(child_control.fileno()),
-                str(os.getpid()),
-                *([] if setup.user is None else [setup.user.as_argument()]),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=out_write,
-                stderr=err_write,
-                pass_fds=(child_orders.fileno(), child_control.fileno()),
-                env=setup.environment,
-                cwd=setup.directory,
-                # Its own process group, so that the programs it starts can be killed with it. Its
-                # own session, so that Ctrl-C in a terminal reaches the worker only.
-                start_new_session=True,
-            )
+            process = await _started(setup, ends)
         except BaseException:
             orders.close()
             control.close()
@@ -299,7 +288,11 @@ class ChildProcess:
 
     def _distrust(self, frame: ChildFrame) -> None:
         """Kill the child, because user code has written a frame to its socket."""
-        _log.error("child sent a forged frame", extra={"child_pid": self.pid, "kind": frame.kind})
+        forged = ChildExitedError(_FORGED, self._last_output())
+        _log.error(
+            "child sent a forged frame",
+            extra={**error_fields(forged), "child_pid": self.pid, "kind": frame.kind},
+        )
         self._was_distrusted = True
         self.signal_group()
         self._on_end()
@@ -330,6 +323,33 @@ class ChildProcess:
     def _last_output(self) -> str:
         texts = "\n".join(filter(None, (output.last_output() for output in self._outputs)))
         return texts[-_LAST_OUTPUT_CHARS:]
+
+
+async def _started(
+    setup: ChildSetup, ends: ChildEnds
+) -> asyncio.subprocess.Process | ForkedProcess:
+    if setup.resolve is not None:
+        return await start_forked(
+            setup.resolve, ends, setup.environment, setup.directory, setup.user
+        )
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "pyoco_worker.child",
+        str(ends.orders),
+        str(ends.control),
+        str(os.getpid()),
+        *([] if setup.user is None else [setup.user.as_argument()]),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=ends.stdout,
+        stderr=ends.stderr,
+        pass_fds=(ends.orders, ends.control),
+        env=setup.environment,
+        cwd=setup.directory,
+        # Its own process group, so that the programs it starts can be killed with it. Its own
+        # session, so that Ctrl-C in a terminal reaches the worker only.
+        start_new_session=True,
+    )
 
 
 def _remove(directory: Path) -> None:

@@ -31,16 +31,16 @@ class Dispatcher:
         tasks: TaskGroup,
         *,
         concurrency: int,
-        only_one: bool,
-        on_done: Callable[[], None],
+        allowance: int | None = None,
+        on_done: Callable[[], None] = lambda: None,
     ) -> None:
         self._handler = handler
         self._tasks = tasks
         self._concurrency = concurrency
-        self._only_one = only_one
+        # How many more jobs it may take; None means any number.
+        self.allowance = allowance
         self._on_done = on_done
         self._typical_sec: float | None = None
-        self._taken = 0
         self._idle = anyio.Event()
         self._idle.set()
         # Jobs that use a child or wait for one.
@@ -51,11 +51,10 @@ class Dispatcher:
 
     def room(self) -> int:
         """Return how many more jobs the worker can take now."""
-        if self._only_one:
-            return 1 - self._taken
         short = self._typical_sec is not None and self._typical_sec < _SHORT_RUN_SEC
         ahead = self._concurrency * _AHEAD_PER_CHILD if short else 0
-        return self._concurrency + ahead - self.executing
+        room = self._concurrency + ahead - self.executing
+        return room if self.allowance is None else min(room, self.allowance)
 
     def take(self, delivery: Delivery) -> bool:
         """Start a job; return False if there is no room for it."""
@@ -63,7 +62,8 @@ class Dispatcher:
             return False
         if not self.unsettled:
             self._idle = anyio.Event()
-        self._taken += 1
+        if self.allowance is not None:
+            self.allowance -= 1
         self.executing += 1
         self.unsettled += 1
         self._tasks.start_soon(self._handle, delivery)

@@ -174,3 +174,7 @@ class ActiveRuns:
         self._giving_back = True
         for run in self._runs.values():
             run.give_back()
+
+    def keep_new_ones(self) -> None:
+        """End the effect of `give_back_all` on runs that are added from now on."""
+        self._giving_back = False
