@@ -133,7 +133,9 @@ class ChildProcess:
         directory = setup.directory / uuid.uuid4().hex
         ends = ChildEnds(child_orders.fileno(), child_control.fileno(), out_write, err_write)
         try:
-            process = await _started(setup, ends)
+            # A cancelled start would leave a process that nothing ends.
+            with anyio.CancelScope(shield=True):
+                process = await _started(setup, ends)
         except BaseException:
             orders.close()
             control.close()

@@ -68,15 +68,12 @@ class ForkedProcess:
 async def start_forked(
     resolve: FlowResolver, ends: ChildEnds, environment: Mapping[str, str], directory: Path
 ) -> ForkedProcess:
-    """Return a child that has separated itself from the worker."""
+    """Return a child that has separated itself from the worker. Must not be cancelled."""
 
     def serve() -> NoReturn:
         _serve(resolve, ends, environment, directory)
 
-    # Shielded: a child whose id is lost cannot be ended.
-    with anyio.CancelScope(shield=True):
-        pid = await anyio.to_thread.run_sync(_fork, serve)
-    return ForkedProcess(pid)
+    return ForkedProcess(await anyio.to_thread.run_sync(_fork, serve))
 
 
 def _fork(serve: Callable[[], NoReturn]) -> int:
