@@ -142,7 +142,9 @@ class ChildProcess:
                 os.fchown(pipe, setup.user.uid, setup.user.gid)
         ends = ChildEnds(child_orders.fileno(), child_control.fileno(), out_write, err_write)
         try:
-            process = await _started(setup, ends)
+            # A cancelled start would leave a process that nothing ends.
+            with anyio.CancelScope(shield=True):
+                process = await _started(setup, ends)
         except BaseException:
             orders.close()
             control.close()

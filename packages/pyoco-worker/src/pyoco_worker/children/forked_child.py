@@ -73,15 +73,15 @@ async def start_forked(
     directory: Path,
     user: ChildUser | None,
 ) -> ForkedProcess:
-    """Return a child that has separated itself from the worker, and runs as `user` if given."""
+    """Return a child that has separated itself from the worker, and runs as `user` if given.
+
+    Must not be cancelled: a child without a known id cannot be ended.
+    """
 
     def serve() -> NoReturn:
         _serve(resolve, ends, environment, directory, user)
 
-    # Shielded: a child whose id is lost cannot be ended.
-    with anyio.CancelScope(shield=True):
-        pid = await anyio.to_thread.run_sync(_fork, serve)
-    return ForkedProcess(pid)
+    return ForkedProcess(await anyio.to_thread.run_sync(_fork, serve))
 
 
 def _fork(serve: Callable[[], NoReturn]) -> int:
