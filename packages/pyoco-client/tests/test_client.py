@@ -18,6 +18,7 @@ from pyoco_client import (
     Client,
     GatewayUnreachableError,
     IdempotencyConflictError,
+    PyocoHttpClient,
     RunStatus,
     TooManyRequestsError,
     UnexpectedAnswerError,
@@ -228,6 +229,39 @@ def test_each_request_carries_the_language_and_the_key(gateway: RecordedGateway)
     sent = gateway.requests[0].headers
     assert (sent["Accept-Language"], sent["X-Team"]) == ("ja", "secret")
     assert sent["User-Agent"].startswith("pyoco-client/")
+
+
+def test_every_request_asks_the_gateway_to_refuse_unknown_input(gateway: RecordedGateway) -> None:
+    """A gateway that ignores a filter would list everything."""
+    gateway.answer("POST /runs", 200, ACCEPTED)
+    gateway.answer("GET /runs", 200, [])
+    gateway.answer(
+        "GET /runs/watch", text='event: ready\ndata: {"revision":3}\n\n', content_type=SSE
+    )
+    with Client(gateway.url) as client:
+        client.submit("hello")
+        client.runs.list(tag="gpu")
+        next(client.runs.watch())
+    with PyocoHttpClient(gateway.url) as plain:
+        plain.submit_run("hello")
+    assert [sent.headers["Prefer"] for sent in gateway.requests] == ["handling=strict"] * 4
+
+
+@pytest.mark.parametrize(
+    ("options", "query"),
+    [
+        ({"state": "STOPPED_GRACEFUL"}, {"scope": ["all"], "state": ["STOPPED_GRACEFUL"]}),
+        ({"state": "IDLE", "scope": "active"}, {"scope": ["active"], "state": ["IDLE"]}),
+        ({}, {}),
+    ],
+)
+def test_a_list_of_workers_by_state_covers_all_workers(
+    gateway: RecordedGateway, options: dict[str, str], query: dict[str, list[str]]
+) -> None:
+    gateway.answer("GET /workers", 200, [])
+    with Client(gateway.url) as client:
+        client.workers.list(**options)  # type: ignore[arg-type] # the values are all texts
+    assert gateway.last_query() == query
 
 
 def test_an_idempotency_conflict_names_the_earlier_run(gateway: RecordedGateway) -> None:

@@ -274,7 +274,12 @@ def _filters(filters: RunFilters | DeadLetterFilters, kind: type) -> Query:
 def workers(
     scope: str | None, state: str | None, include_hidden: bool | None, limit: int | None
 ) -> Call:
-    """Return the request for the list of workers."""
+    """Return the request for the list of workers.
+
+    The default scope of the gateway hides stopped and lost workers, also from a filter by state.
+    """
+    if scope is None and state is not None:
+        scope = "all"
     query = _given(scope=scope, state=state, include_hidden=include_hidden, limit=limit)
     return _get("/workers", *query)
 

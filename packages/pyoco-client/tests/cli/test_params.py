@@ -38,11 +38,37 @@ def test_the_value_of_a_pair_is_json_if_it_parses_and_text_otherwise(
     assert ParamsOptions(None, None, [f"key={text}"]).merged() == {"key": value}
 
 
-@pytest.mark.parametrize("name", ["params.yaml", "params.YML"])
-def test_a_yaml_file_is_read_as_yaml(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["params.yaml", "params.YML", "params", "params.json", "p.txt"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "name: 世界\nlist: [1, two]\n",
+        "{name: 世界, list: [1, two]}",
+        '{"name": "世界", "list": [1, "two"]}',
+        "# a comment\nbase: &base [1, two]\nname: 世界\nlist: *base\n",
+    ],
+)
+def test_a_params_file_is_json_or_yaml_whatever_its_name(
+    tmp_path: Path, name: str, text: str
+) -> None:
     file = tmp_path / name
-    file.write_text("name: 世界\nlist: [1, two]\n", encoding="utf-8")
-    assert ParamsOptions(file, None, []).merged() == {"name": "世界", "list": [1, "two"]}
+    file.write_text(text, encoding="utf-8")
+    params = ParamsOptions(file, None, []).merged()
+    assert (params["name"], params["list"]) == ("世界", [1, "two"])
+
+
+def test_yaml_scalars_have_the_values_that_they_have_in_a_workflow_file(tmp_path: Path) -> None:
+    file = tmp_path / "params"
+    file.write_text("a: 0o17\nb: ~\nc: 1e3\nd: '2026-01-31'\ne: !!str 5\nf: True\ng: NaN\n")
+    assert ParamsOptions(file, None, []).merged() == {
+        "a": 15,
+        "b": None,
+        "c": 1000.0,
+        "d": "2026-01-31",
+        "e": "5",
+        "f": True,
+        "g": "NaN",
+    }
 
 
 @pytest.mark.parametrize("text", ['{"name": "世界"}', "name: 世界\n", "\ufeffname: 世界\n"])
@@ -60,6 +86,14 @@ def test_stdin_may_be_json_or_yaml(text: str, monkeypatch: pytest.MonkeyPatch) -
         ("p.json", rb'{"a": "\ud800"}', "half of a character"),
         ("p.json", b"\xff", "cannot be read"),
         ("p.yaml", b"a: 2026-01-31", "quote"),
+        ("p.yaml", b"a: 1\nb: yes", "line 2, column 4"),
+        ("p.yaml", b"a: .nan", "quote"),
+        ("p", b"a: 1\nb: [", "line 2"),
+        ("p", b"just text", "object"),
+        ("p", b"a: !!timestamp 2026-01-31", "quote"),
+        # A file that begins like JSON and is neither gets the explanation of the JSON error.
+        ("p", b'{"a": 1\n "b": 2}', "line 2, column 2"),
+        ("p.json", b'{"a": [1, 2}', "JSON"),
         ("p.yaml", b"1: a", "quote"),
         ("p.yaml", b"a: [", "YAML"),
         ("p.yaml", b"", "object"),

@@ -45,7 +45,7 @@ from pyoco_gateway.workflows import routes as workflows
 from pyoco_protocol.process_memory import tune_garbage_collector
 
 # The statuses with which a connection or middleware may answer a request for any route.
-MIDDLEWARE_STATUSES: Final = (400, 403, 408, 413, 415, 421, 431, 503, 505)
+MIDDLEWARE_STATUSES: Final = (400, 403, 408, 413, 415, 421, 422, 431, 503, 505)
 
 ROUTERS: Final = (
     # Before the routes of single runs: `{run_id}` would match `watch`, `counts` and `yaml`.

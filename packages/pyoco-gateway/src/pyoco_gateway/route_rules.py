@@ -5,7 +5,7 @@ from typing import Final, Literal
 from pyoco_gateway.access.caller import KeyScope
 from pyoco_gateway.http.body_rules import BodyRule, FileLimit
 from pyoco_gateway.http.route_table import Access, PathRule, RouteRules
-from pyoco_protocol.problems import WorkflowTooLargeError
+from pyoco_protocol.problems import ListQueryError, WorkersRequestError, WorkflowTooLargeError
 from pyoco_protocol.settings import SnapshotSettings
 
 DocsMode = Literal["auto", "open", "off"]
@@ -42,9 +42,13 @@ def route_rules(snapshots: SnapshotSettings, *, description_is_public: bool) -> 
         # Without the scope `ops` it says no more than that the process serves.
         "/health": PathRule({"GET": Access.PUBLIC, "HEAD": Access.PUBLIC}),
         "/openapi.json": PathRule({"GET": description, "HEAD": description}),
-        "/runs": PathRule({"GET": _READ, "POST": _WRITE}),
-        "/runs/counts": PathRule({"GET": _READ}),
-        "/runs/watch": PathRule({"GET": _READ}),
+        "/runs": PathRule(
+            {"GET": _READ, "POST": _WRITE},
+            lenient=frozenset({"GET", "POST"}),
+            query_error=ListQueryError,
+        ),
+        "/runs/counts": PathRule({"GET": _READ}, query_error=ListQueryError),
+        "/runs/watch": PathRule({"GET": _READ}, query_error=ListQueryError),
         "/runs/yaml": PathRule({"POST": _WRITE}, workflow),
         "/runs/yaml/validate": PathRule({"POST": _WRITE}, workflow),
         "/runs/{run_id}": PathRule({"GET": _READ, "DELETE": _WRITE}),
@@ -52,11 +56,12 @@ def route_rules(snapshots: SnapshotSettings, *, description_is_public: bool) -> 
         "/runs/{run_id}/logs": PathRule({"GET": _READ}),
         "/runs/{run_id}/watch": PathRule({"GET": _READ}),
         "/runs/{run_id}/cancel": PathRule({"POST": _WRITE}),
-        "/workers": PathRule({"GET": _OPS}),
-        "/workers/{worker_id}": PathRule({"PATCH": _OPS}),
+        "/workers": PathRule({"GET": _OPS}, query_error=WorkersRequestError),
+        "/workers/{worker_id}": PathRule({"PATCH": _OPS}, query_error=WorkersRequestError),
         "/queues": PathRule({"GET": _OPS}),
         "/metrics": PathRule({"GET": _OPS}),
-        "/dlq": PathRule({"GET": _OPS}),
+        # The preview of a bulk redrive: a filter with a typing error must not match everything.
+        "/dlq": PathRule({"GET": _OPS}, lenient=frozenset(), query_error=ListQueryError),
         "/dlq/redrive": PathRule({"POST": _OPS}),
         "/dlq/{seq}": PathRule({"GET": _OPS, "DELETE": _OPS}),
         "/dlq/{seq}/redrive": PathRule({"POST": _OPS}),

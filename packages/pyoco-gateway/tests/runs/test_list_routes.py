@@ -193,7 +193,6 @@ async def test_an_invalid_parameter_is_refused_by_name(
         "updated_after=0&order=created": "updated_after",
         "include=some": "include",
         "cursor=abc": "cursor",
-        "offset=5": "offset",
     }.items():
         answer = await gateway.get(f"/runs?{query}")
         assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0017"), query

@@ -35,7 +35,9 @@ async def put_worker(store: Any, instance_id: str = "i1") -> float:
 
 async def worker_fields(gateway: httpx.AsyncClient) -> list[Any]:
     run = (await gateway.get(f"/runs/{RUN}")).json()
-    return [run[name] for name in FIELDS]
+    # A boolean or absent, never null.
+    assert run.get("worker_alive", True) in (True, False)
+    return [run.get(name, "absent") for name in FIELDS]
 
 
 async def test_a_run_shows_whether_its_worker_is_alive(
@@ -47,7 +49,7 @@ async def test_a_run_shows_whether_its_worker_is_alive(
     }
     async with start_gateway(nats_server.url, **settings) as gateway:
         await put_run(store, worker_id="w1", instance_id="i1")
-        assert await worker_fields(gateway) == ["w1", None, None, None]
+        assert await worker_fields(gateway) == ["w1", "absent", None, None]
         seen_at = await put_worker(store)
         await eventually(lambda: worker_fields(gateway), ["w1", True, seen_at, ["cpu", "gpu"]])
         await eventually(lambda: worker_fields(gateway), ["w1", False, seen_at, ["cpu", "gpu"]], 5)
@@ -61,12 +63,12 @@ async def test_a_restarted_worker_is_not_shown_as_the_live_worker_of_an_older_ru
     await eventually(lambda: worker_fields(gateway), ["w1", False, seen_at, ["cpu", "gpu"]])
 
 
-async def test_a_run_without_a_worker_has_null_worker_fields(
+async def test_a_run_without_a_worker_does_not_say_whether_it_is_alive(
     gateway: httpx.AsyncClient, store: Any
 ) -> None:
     await put_worker(store)
     await put_run(store)
-    assert await worker_fields(gateway) == [None, None, None, None]
+    assert await worker_fields(gateway) == [None, "absent", None, None]
 
 
 async def test_the_worker_fields_need_no_request_to_the_broker(

@@ -37,7 +37,10 @@ class AsyncWorkers:
         include_hidden: bool | None = None,
         limit: int | None = None,
     ) -> list[Worker]:
-        """Return the workers that take runs; with `scope="all"` also stopped and lost ones."""
+        """Return the workers that take runs; with `scope="all"` also stopped and lost ones.
+
+        With a `state` the scope is `all` unless it is given.
+        """
         call = calls.workers(scope, state, include_hidden, limit)
         return (await self._transport.ask(call)).read_as_list_of(Worker)
 

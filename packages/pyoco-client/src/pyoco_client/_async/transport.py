@@ -80,7 +80,12 @@ class AsyncTransport:
         self.timeout = timeout
         self.deadline = deadline
         self.backoff = Backoff()
-        headers = {"Accept": "application/json", "User-Agent": user_agent}
+        headers = {
+            "Accept": "application/json",
+            "User-Agent": user_agent,
+            # An older gateway refuses what it does not know. It would ignore a filter otherwise.
+            "Prefer": "handling=strict",
+        }
         if settings.api_key is not None:
             headers[settings.api_key_header] = settings.api_key
         if settings.lang is not None:

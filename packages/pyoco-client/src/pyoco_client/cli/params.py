@@ -6,14 +6,12 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 
 from pyoco_client.cli.arguments import BadArgumentError, with_options
 from pyoco_client.cli.json_faults import explained
-
-_YAML_SUFFIXES: Final = frozenset({".yaml", ".yml"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +55,7 @@ def params_options(command: Callable[..., int]) -> Callable[..., int]:
         click.option(
             "--params-file",
             type=click.Path(path_type=Path),
-            help="File with a JSON object (YAML: .yaml or .yml); - is stdin, with either.",
+            help="File with a JSON or YAML object, whatever its name; - is stdin.",
         ),
         click.option("--params", help="Params as a JSON object; wins over --params-file."),
         click.option(
@@ -68,11 +66,6 @@ def params_options(command: Callable[..., int]) -> Callable[..., int]:
             help="One param, repeatable; JSON if it parses, text otherwise. The last one wins.",
         ),
     )
-
-
-def _looks_like_yaml(text: str) -> bool:
-    # Stdin has no file name. A document that does not begin like a JSON object or array is YAML.
-    return not text.lstrip().startswith(("{", "[")) and bool(text.strip())
 
 
 def _from_file(path: Path) -> dict[str, Any]:
@@ -86,9 +79,7 @@ def _from_file(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise BadArgumentError(f"--params-file {path} cannot be read: {error}", example) from error
     try:
-        is_yaml = path.suffix.lower() in _YAML_SUFFIXES or (is_stdin and _looks_like_yaml(text))
-        value = _yaml(text) if is_yaml else _json(text)
-        return _json_object(value)
+        return _json_object(_json_or_yaml(text))
     except ValueError as error:
         raise BadArgumentError(f"--params-file {path}: {error}", example) from error
 
@@ -118,6 +109,26 @@ def _from_pair(pair: str) -> dict[str, Any]:
     return {name: value}
 
 
+class _JsonSyntaxError(ValueError):
+    """The text is not JSON; it may be YAML."""
+
+
+def _json_or_yaml(text: str) -> Any:
+    try:
+        return _json(text)
+    except _JsonSyntaxError as error:
+        if not text.strip():
+            raise
+        no_json = error
+    from pyoco_client.cli.yaml_values import YamlSyntaxError, yaml_value
+
+    try:
+        return yaml_value(text)
+    except YamlSyntaxError as error:
+        # A text that is neither is explained as what it begins like.
+        raise (no_json if text.lstrip().startswith(("{", "[")) else error) from None
+
+
 def _json(text: str) -> Any:
     def refuse(constant: str) -> Any:
         raise ValueError(f"{constant} is not JSON; leave it out or put it into double quotes")
@@ -125,20 +136,9 @@ def _json(text: str) -> Any:
     try:
         return json.loads(text, parse_constant=refuse)
     except json.JSONDecodeError as error:
-        raise ValueError(f"is not JSON: {explained(text, error)}") from error
+        raise _JsonSyntaxError(f"is not JSON: {explained(text, error)}") from error
     except RecursionError:
         raise ValueError("is nested too deeply") from None
-
-
-def _yaml(text: str) -> Any:
-    import yaml
-
-    try:
-        return yaml.safe_load(text)
-    except RecursionError:
-        raise ValueError("is nested too deeply") from None
-    except yaml.YAMLError as error:
-        raise ValueError(f"is not YAML: {error}") from error
 
 
 def _json_value(value: Any) -> Any:

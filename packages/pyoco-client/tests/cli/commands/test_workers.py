@@ -24,3 +24,11 @@ def test_workers_sends_its_filters_and_prints_the_answer(
     (_, line) = call("workers", "-o", "table").out.splitlines()
     assert line.split()[:4] == ["worker-1", "IDLE", "cpu,gpu", "1/4"]
     assert gateway.requests[-1].target == "/workers"
+
+
+def test_workers_in_a_state_are_searched_among_all_workers(
+    gateway: RecordedGateway, call: Call
+) -> None:
+    gateway.answer("GET /workers", 200, [])
+    assert call("workers", "--state", "stopped_graceful").code == 0
+    assert gateway.last_query() == {"scope": ["all"], "state": ["STOPPED_GRACEFUL"]}

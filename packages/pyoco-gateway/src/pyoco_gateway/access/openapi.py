@@ -1,9 +1,10 @@
-"""Adds to the API description what the access middleware requires and answers."""
+"""Adds to the API description what the middleware requires and answers, as the rules say."""
 
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
+from pyoco_gateway.http.query_rules import IGNORED_HEADER
 from pyoco_gateway.http.route_table import Access, Requirement, RouteRules
 from pyoco_protocol.settings import HttpAuthSettings, RateSettings
 
@@ -11,6 +12,13 @@ _API_KEY: Final = "ApiKey"
 _BEARER: Final = "Bearer"
 _PROBLEM: Final = {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
 _CHALLENGE: Final = {"WWW-Authenticate": {"schema": {"type": "string"}}}
+_IGNORED: Final = {
+    IGNORED_HEADER: {
+        "description": "Unknown query parameters, which were ignored: percent-encoded names, "
+        "separated by commas.",
+        "schema": {"type": "string"},
+    }
+}
 _RETRY: Final = {"Retry-After": {"schema": {"type": "integer", "minimum": 1}}}
 
 
@@ -21,7 +29,7 @@ def described(
     auth: HttpAuthSettings,
     rates: RateSettings,
 ) -> Callable[[], dict[str, Any]]:
-    """Return a function like `plain` that adds keys and rate limits.
+    """Return a function like `plain` that adds keys, rate limits and ignored parameters.
 
     `plain` caches its result, so this happens once.
     """
@@ -38,6 +46,8 @@ def described(
                 required = rules[path].methods[method.upper()]
                 requires = required if needs_key else Access.PUBLIC
                 _describe(operation, requires, components["securitySchemes"])
+                if method.upper() in rules[path].lenient:
+                    operation["responses"]["200"].setdefault("headers", {}).update(_IGNORED)
                 if requires is not Access.PUBLIC or rates.rate_per_peer:
                     _add(operation, HTTPStatus.TOO_MANY_REQUESTS, _RETRY)
                 _correct(operation)

@@ -26,17 +26,19 @@ _VIEWS: Final = TypeAdapter(list[WorkerView])
 
 
 class WorkersQuery(BaseModel):
-    """The query of `GET /workers`. Unknown parameters are refused: most are typing errors."""
+    """The query of `GET /workers`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True)
 
-    scope: Literal["active", "all"] | None = Field(
-        default=None,
+    scope: Literal["active", "all"] = Field(
+        default="active",
         description="`active` shows workers that take runs (`RUNNING`, `IDLE`), `all` also stopped "
-        "and disconnected ones. Default: `active`, and `all` if `state` is given.",
+        "and disconnected ones.",
     )
     state: WorkerState | None = Field(
-        default=None, description="Only workers whose `state` is this."
+        default=None,
+        description="Only workers of the scope whose `state` is this; stopped and disconnected "
+        "ones need `scope=all`.",
     )
     include_hidden: bool = Field(default=False, description="Whether to show hidden workers too.")
     limit: int = Field(default=100, ge=1, le=500, description="Maximum number of workers.")
@@ -44,7 +46,11 @@ class WorkersQuery(BaseModel):
     @classmethod
     def of(cls, request: Request) -> "WorkersQuery":
         """Return the query of a request; raise WorkersRequestError if it is invalid."""
-        given = request.query_params.multi_items()
+        given = [
+            (name, value)
+            for name, value in request.query_params.multi_items()
+            if name in cls.model_fields
+        ]
         values = dict(given)
         if len(values) != len(given):
             twice = next(name for name, _ in given if [n for n, _ in given].count(name) > 1)
@@ -60,14 +66,12 @@ class WorkersQuery(BaseModel):
             return False
         if self.state is not None and worker.state is not self.state:
             return False
-        scope = self.scope or ("active" if self.state is None else "all")
-        return scope == "all" or worker.state.is_alive
+        return self.scope == "all" or worker.state.is_alive
 
 
 def _parameters() -> list[dict[str, Any]]:
     """Return the query's parameters for the API description; the framework does not read them."""
     schema = WorkersQuery.model_json_schema()
-    schema["properties"]["scope"] |= {"enum": ["active", "all"], "type": "string"}
     schema["properties"]["state"] |= {"enum": [*map(str, WorkerState)], "type": "string"}
     return [
         {

@@ -36,6 +36,11 @@ def validated(model: type[Body], body: bytes) -> Body:
     try:
         return model.model_validate_json(body)
     except ValidationError as error:
-        faults = error.errors(include_url=False, include_context=False, include_input=False)
         # Not chained: the original error would carry values of the body into the log.
-        raise invalid_request(faults, root="body") from None
+        raise refusal_of(error) from None
+
+
+def refusal_of(error: ValidationError) -> InvalidRequestError:
+    """Return the faults that pydantic found in a body."""
+    faults = error.errors(include_url=False, include_context=False, include_input=False)
+    return invalid_request(faults, root="body")

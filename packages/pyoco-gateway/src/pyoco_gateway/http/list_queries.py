@@ -9,7 +9,6 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 
 from pyoco_gateway.http.errors import invalid_request
-from pyoco_gateway.http.shortening import shortened
 from pyoco_protocol.problems import ListQueryError
 
 _MAX_FAULTS: Final = 10
@@ -18,7 +17,7 @@ _MAX_FAULTS: Final = 10
 class ListRoute(APIRoute):
     """A route that answers an invalid query with ListQueryError.
 
-    Unknown parameters are invalid too: a filter with a typing error would list everything.
+    A parameter that takes one value and is given twice is invalid too.
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -26,7 +25,7 @@ class ListRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def handle_list(request: Request) -> Response:
-            self._refuse_unknown_parameters(request)
+            self._refuse_repeated_parameters(request)
             try:
                 return await handle(request)
             except RequestValidationError as error:
@@ -36,15 +35,10 @@ class ListRoute(APIRoute):
 
         return handle_list
 
-    def _refuse_unknown_parameters(self, request: Request) -> None:
+    def _refuse_repeated_parameters(self, request: Request) -> None:
         given = Counter(name for name, _ in request.query_params.multi_items())
         known = {field.alias: field for field in self.dependant.query_params}
         faults = [
-            (shortened(name), f"is not a parameter; there are {', '.join(sorted(known))}")
-            for name in given
-            if name not in known
-        ]
-        faults += [
             (name, "is given more than once")
             for name, times in given.items()
             if times > 1 and name in known and not _is_repeatable(known[name].field_info.annotation)

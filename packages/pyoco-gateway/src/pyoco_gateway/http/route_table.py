@@ -13,8 +13,12 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pyoco_gateway.http.body_rules import BodyRule
+from pyoco_gateway.http.query_rules import QueryRule, parameters_of
+from pyoco_protocol.problems import InvalidRequestError
+from pyoco_protocol.problems.base import FaultyInputError
 
 _SCOPE_KEY: Final = "pyoco.route"
+_READS: Final = frozenset({"GET", "HEAD"})
 
 
 class Access(Enum):
@@ -37,6 +41,10 @@ class PathRule:
     methods: Mapping[str, Requirement]
     # None for JSON of the usual size.
     body: BodyRule | None = None
+    # The methods that ignore unknown query parameters; the others refuse them.
+    lenient: frozenset[str] = _READS
+    # The error for unknown query parameters; a POST has that of an invalid body.
+    query_error: type[FaultyInputError] = InvalidRequestError
 
 
 # By the path as the route declares it, for example `/runs/{run_id}`.
@@ -59,6 +67,8 @@ class RouteMatch:
     methods: frozenset[str] | None
     # Called without the framework, if the request is for such a route.
     endpoint: Endpoint | None = None
+    # None if there is no route for the request.
+    query: QueryRule | None = None
 
 
 class RouteTable:
@@ -79,6 +89,7 @@ class RouteTable:
     ) -> None:
         self._default_body = default_body
         self._methods: dict[str, set[str]] = defaultdict(set)
+        self._queries: dict[tuple[str, str], QueryRule] = {}
         self._patterns: list[tuple[re.Pattern[str], str, dict[str, Requirement]]] = []
         for route in routes:
             if not isinstance(route, Route):
@@ -86,6 +97,7 @@ class RouteTable:
             methods = route.methods or set()
             required = {method: _required(rules, method, route.path) for method in methods}
             self._methods[route.path] |= methods
+            self._queries |= _query_rules(route, rules[route.path])
             if "{" not in route.path:
                 # The pattern of the framework also matches the path with a newline at its end.
                 required = {method: _not_public(each) for method, each in required.items()}
@@ -105,6 +117,7 @@ class RouteTable:
                     body,
                     frozenset(known),
                     (direct or {}).get((method, path)),
+                    self._queries[method, path],
                 )
 
     def match(self, method: str, path: str) -> RouteMatch:
@@ -115,6 +128,7 @@ class RouteTable:
     def _match_patterns(self, method: str, path: str) -> RouteMatch:
         requires: Requirement | None = None
         methods: frozenset[str] | None = None
+        query: QueryRule | None = None
         for pattern, template, required in self._patterns:
             if not pattern.match(path):
                 continue
@@ -122,9 +136,11 @@ class RouteTable:
                 methods = frozenset(self._methods[template])
             if requires is None:
                 requires = required.get(method)
+                query = self._queries.get((method, template))
             if requires is not None and methods is not None:
                 break
-        return RouteMatch(None, requires or Access.ANY_KEY, self._default_body, methods)
+        requires = requires or Access.ANY_KEY
+        return RouteMatch(None, requires, self._default_body, methods, query=query)
 
 
 class MatchRoute:
@@ -152,6 +168,19 @@ def match_of(scope: Mapping[str, Any]) -> RouteMatch:
     """Return the decisions about a request that has passed `MatchRoute`."""
     match: RouteMatch = scope[_SCOPE_KEY]
     return match
+
+
+def _query_rules(route: Route, rule: PathRule) -> dict[tuple[str, str], QueryRule]:
+    known = parameters_of(route)
+    return {
+        (method, route.path): QueryRule(
+            route.path,
+            known,
+            is_strict=method not in rule.lenient,
+            error=InvalidRequestError if method == "POST" else rule.query_error,
+        )
+        for method in route.methods or ()
+    }
 
 
 def _required(rules: RouteRules, method: str, path: str) -> Requirement:

@@ -1,5 +1,7 @@
 """The answer to a submission, the same for every way to submit."""
 
+from collections.abc import Sequence
+
 from starlette.responses import Response
 
 from pyoco_gateway.fleet.worker_directory import WorkerDirectory
@@ -7,13 +9,16 @@ from pyoco_gateway.runs.submit import Submitted
 from pyoco_protocol.http.runs import RunAccepted
 
 
-def accepted(submitted: Submitted, workers: WorkerDirectory) -> Response:
-    """Return the answer: the run, and warnings about its queue."""
+def accepted(
+    submitted: Submitted, workers: WorkerDirectory, warnings: Sequence[str] = ()
+) -> Response:
+    """Return the answer: the run, and warnings about the request and its queue."""
     run = submitted.run
+    about_queue = workers.warnings_for(run.tag or "") if submitted.is_waiting else ()
     body = RunAccepted.model_construct(
         run_id=run.run_id,
         status=run.status,
-        warnings=workers.warnings_for(run.tag or "") if submitted.is_waiting else (),
+        warnings=(*warnings, *about_queue),
     )
     return Response(
         body.model_dump_json(exclude_defaults=True),

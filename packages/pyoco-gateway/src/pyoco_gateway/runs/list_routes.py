@@ -88,8 +88,7 @@ _LIST: Final = {
 }
 
 
-# The query is read without the framework, which ignores unknown parameters: a filter with a
-# typing error would list everything.
+# The query is read without the framework, which takes the last of several values of a parameter.
 @router.get(
     "/runs",
     responses={

@@ -11,6 +11,7 @@ from pyoco_gateway.access.caller import caller_of
 from pyoco_gateway.fleet.worker_directory import WorkerDirectory, is_worker_of
 from pyoco_gateway.http.json_body import require_json
 from pyoco_gateway.http.openapi import json_body, problems
+from pyoco_gateway.http.preferences import PREFER, prefers_strict
 from pyoco_gateway.http.provided import provided
 from pyoco_gateway.runs.accepted import accepted
 from pyoco_gateway.runs.services import RunServices
@@ -29,6 +30,7 @@ from pyoco_protocol.runs.snapshot import RunSnapshot
 router = APIRouter(tags=["runs"])
 
 _JSON: Final = "application/json"
+_ALIVE: Final = frozenset({"worker_alive"})
 _TASK_FIELDS: Final = frozenset(RunTasks.model_fields)
 _SUBMISSION: Final[dict[str, Any]] = {
     **json_body(RunSubmission),
@@ -39,7 +41,14 @@ _SUBMISSION: Final[dict[str, Any]] = {
             "required": False,
             "description": "A repeated key with the same body answers with the same run.",
             "schema": {"type": "string", "maxLength": 255, "pattern": KEY_PATTERN},
-        }
+        },
+        {
+            "in": "header",
+            "name": PREFER,
+            "required": False,
+            "description": "`handling=strict` refuses unknown fields and query parameters.",
+            "schema": {"type": "string"},
+        },
     ],
 }
 
@@ -57,12 +66,16 @@ _SUBMISSION: Final[dict[str, Any]] = {
 async def post_run(request: Request) -> Response:
     """Queue a run for the next free worker that carries its tag.
 
+    Unknown fields are ignored and named in `warnings`; `Prefer: handling=strict` refuses them.
     503 with `ERR-PYOCO-0107` means that the run may or may not be queued: read it by the `run_id`
     of that answer before submitting it again.
     """
     services = provided(request.scope, RunServices)
     require_json(request.headers.get("content-type"))
-    submission = parse_submission(await request.body())
+    parsed = parse_submission(
+        await request.body(), is_strict=prefers_strict(request.scope["headers"])
+    )
+    submission = parsed.submission
     key = idempotency_key(request.headers.get(IDEMPOTENCY_HEADER))
     caller = caller_of(request.scope)
     submitted = await services.submit(
@@ -70,7 +83,7 @@ async def post_run(request: Request) -> Response:
         caller,
         key=None if key is None else IdempotencyKey.of(key, submission, caller),
     )
-    return accepted(submitted, services.workers)
+    return accepted(submitted, services.workers, parsed.warnings)
 
 
 @router.post(
@@ -117,7 +130,8 @@ async def get_run(
     services = provided(request.scope, RunServices)
     hidden = INTERNAL_FIELDS if include else INTERNAL_FIELDS | RECORDS
     run = await services.read(run_id, caller_of(request.scope))
-    return _snapshot(_view(run, services.workers), exclude=hidden)
+    view = _view(run, services.workers)
+    return _snapshot(view, exclude=hidden | _ALIVE if view.worker_alive is None else hidden)
 
 
 @router.delete(

@@ -198,7 +198,7 @@ async def test_heartbeats_are_sent_all_the_time(
         ({"status": ["RUNNING", "SLEEPING"]}, "status.1"),
         ({"timeout_sec": 601}, "timeout_sec"),
         ({"last": "yesterday"}, "last-event-id"),
-        ({"state": "FAILED"}, "state: is not a parameter; there are flow, status, tag"),
+        ({"flow": ["a", "b"]}, "flow: is given more than once"),
     ],
 )
 async def test_an_invalid_parameter_is_refused_by_name(

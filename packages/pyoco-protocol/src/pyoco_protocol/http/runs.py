@@ -1,6 +1,7 @@
 """Bodies of `/runs` and `/runs/{run_id}`."""
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic.json_schema import SkipJsonSchema
 
 from pyoco_protocol.ids import FlowName, Label, RunId, Tag, UnixSeconds
 from pyoco_protocol.runs.job import MAX_TAGS
@@ -10,14 +11,20 @@ from pyoco_protocol.wire import WireModel
 
 
 class RunSubmission(BaseModel):
-    """Body of `POST /runs`. Unknown fields are refused, because they are usually typos."""
+    """Body of `POST /runs`. Unknown fields are ignored, and named in the response."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
     flow_name: FlowName = Field(examples=["hello"])
     params: dict[str, JsonValue] = Field(default_factory=dict, examples=[{"name": "world"}])
     tag: Tag | None = Field(default=None, examples=["default"])
     tags: tuple[Label, ...] | None = Field(default=None, max_length=MAX_TAGS)
+
+
+class StrictRunSubmission(RunSubmission):
+    """Body of `POST /runs` with `Prefer: handling=strict`: unknown fields are refused."""
+
+    model_config = ConfigDict(extra="forbid")
 
 
 class RunCancellation(WireModel):
@@ -37,8 +44,9 @@ class RunAccepted(WireModel):
 class RunView(RunSnapshot):
     """Response of `GET /runs/{run_id}`: the snapshot and the state of its worker."""
 
-    # All three are null if the run has no worker or the worker is unknown.
-    worker_alive: bool | None = None
+    # If the run has no worker or the worker is unknown, the first field is absent from a response,
+    # and the others are null.
+    worker_alive: bool | SkipJsonSchema[None] = None
     worker_heartbeat_at: UnixSeconds | None = None
     worker_tags: tuple[str, ...] | None = None
 

@@ -123,15 +123,13 @@ def _filters(reader: "_Reader") -> dict[str, Any]:
 
 
 class _Reader:
-    """Parses parameters by name and collects errors, also for unknown parameters."""
+    """Parses parameters by name and collects errors."""
 
     def __init__(self, pairs: Pairs) -> None:
         self._given = list(pairs)
-        self._known: set[str] = set()
         self._errors: list[tuple[str, str]] = []
 
     def many(self, name: str, parse: Callable[[str], T]) -> list[T]:
-        self._known.add(name)
         parsed = []
         for value in [value for given, value in self._given if given == name]:
             try:
@@ -142,7 +140,6 @@ class _Reader:
 
     def one(self, name: str, parse: Callable[[str], T]) -> T | None:
         if Counter(given for given, _ in self._given)[name] > 1:
-            self._known.add(name)
             self.error(name, "is given more than once")
             return None
         parsed = self.many(name, parse)
@@ -153,10 +150,6 @@ class _Reader:
             self._errors.append((name, reason))
 
     def finish(self) -> None:
-        for name, _ in self._given:
-            if name not in self._known:
-                known = ", ".join(sorted(self._known))
-                self.error(name[:40], f"is not a parameter; the parameters are {known}")
         if self._errors:
             raise ListQueryError(self._errors[:_MAX_ERRORS])
 
