@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from pydantic import JsonValue, ValidationError
 
-from pyoco_protocol.http.runs import RunAccepted, RunSubmission
+from pyoco_protocol.http.runs import RunAccepted, RunSubmission, StrictRunSubmission
 from pyoco_protocol.runs.lifecycle import RunStatus
 from pyoco_testkit import strategies
 
@@ -37,8 +37,13 @@ def test_a_submission_needs_only_a_flow_name() -> None:
 )
 def test_an_invalid_submission_names_the_wrong_field(body: dict[str, object], named: str) -> None:
     with pytest.raises(ValidationError) as refused:
-        RunSubmission.model_validate(body)
+        StrictRunSubmission.model_validate(body)
     assert named in {str(problem["loc"][0]) for problem in refused.value.errors()}
+
+
+def test_unknown_fields_of_a_submission_are_ignored_without_strict_handling() -> None:
+    body = RunSubmission.model_validate({"flow_name": "a", "parms": {}, "status": "COMPLETED"})
+    assert body == RunSubmission(flow_name="a")
 
 
 def test_unknown_fields_of_a_newer_server_are_ignored() -> None:

@@ -10,6 +10,7 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -18,7 +19,7 @@ from nats.aio.msg import Msg
 from pydantic import ValidationError
 
 from pyoco_protocol.ids import is_run_id, is_worker_id
-from pyoco_protocol.jetstream.bucket import Bucket, ReadValue, Value
+from pyoco_protocol.jetstream.bucket import ReadValue, Value, read_from_leader
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.requests import NoResponderError, RefusedError, ask_for_bytes
 from pyoco_protocol.problems import BrokerUnavailableError, PyocoError
@@ -76,8 +77,8 @@ class RecordReads:
     def __init__(self, broker: Broker, names: Names) -> None:
         self._broker = broker
         self._names = names
-        self._runs = Bucket(broker, names.runs_bucket)
-        self._workers = Bucket(broker, names.workers_bucket)
+        self._read_run = partial(read_from_leader, broker, names.runs_bucket)
+        self._read_worker = partial(read_from_leader, broker, names.workers_bucket)
 
     async def run(self) -> None:
         """Answer until cancelled."""
@@ -118,7 +119,7 @@ class RecordReads:
 
     async def _run(self, subject: str) -> Value | None:
         tag, run_id = run_of_read(subject)
-        found = await self._runs.read(run_id) if is_run_id(run_id) else None
+        found = await self._read_run(run_id) if is_run_id(run_id) else None
         if found is None or found.data is None:
             return found
         try:
@@ -130,7 +131,7 @@ class RecordReads:
 
     async def _worker(self, subject: str) -> Value | None:
         worker_id = worker_of_read(subject) or ""
-        found = await self._workers.read(worker_id) if is_worker_id(worker_id) else None
+        found = await self._read_worker(worker_id) if is_worker_id(worker_id) else None
         if found is None or found.data is None:
             return found
         try:
