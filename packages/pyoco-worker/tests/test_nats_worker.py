@@ -411,6 +411,19 @@ async def test_connect_fails_if_nats_cannot_be_reached(
         )
 
 
+async def test_a_cancelled_connect_leaves_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    unreachable = NatsBackendConfig(nats_url="nats://127.0.0.1:1")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(PyocoNatsWorker.connect, unreachable, resolver_of())
+        # The watchdog and the child.
+        await eventually(lambda: len(psutil.Process().children()), 2)
+        tasks.cancel_scope.cancel()
+    assert psutil.Process().children() == []
+
+
 async def test_a_second_worker_with_the_same_id_is_refused(
     fixture: WorkerFixture, config: NatsBackendConfig
 ) -> None:
