@@ -1,4 +1,4 @@
-"""Starts of children that are cancelled or fail: no process and no descriptor is left."""
+"""Starts of processes that are cancelled or fail: no process and no descriptor is left."""
 
 import os
 from dataclasses import replace
@@ -10,6 +10,7 @@ from anyio.lowlevel import checkpoint
 
 from pyoco_worker.child_user import ChildUser
 from pyoco_worker.children.child_process import ChildProcess, ChildSetup
+from pyoco_worker.children.watchdog import running_watchdog
 from worker_fixture import own_children
 
 
@@ -46,6 +47,21 @@ async def test_a_start_that_is_cancelled_after_some_steps_leaves_no_process(
     before = own_children(""), descriptors()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(ChildProcess.start, setup)
+        for _ in range(steps):
+            await checkpoint()
+        tasks.cancel_scope.cancel()
+    assert (own_children(""), descriptors()) == before
+
+
+@pytest.mark.parametrize("steps", range(6))
+async def test_a_watchdog_that_is_cancelled_after_some_steps_leaves_no_process(steps: int) -> None:
+    async def watch() -> None:
+        async with running_watchdog():
+            await anyio.sleep_forever()
+
+    before = own_children(""), descriptors()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watch)
         for _ in range(steps):
             await checkpoint()
         tasks.cancel_scope.cancel()

@@ -31,14 +31,16 @@ class Watchdog:
 @asynccontextmanager
 async def running_watchdog() -> AsyncIterator[Watchdog]:
     """Yield a watchdog whose process runs in its own session."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", "-S", str(_SCRIPT)),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.DEVNULL,
-        # Flows of the same user can read the environment of this process too.
-        env={},
-        start_new_session=True,
-    )
+    # A cancelled start would leave a process that nothing ends.
+    with anyio.CancelScope(shield=True):
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-I", "-S", str(_SCRIPT)),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.DEVNULL,
+            # Flows of the same user can read the environment of this process too.
+            env={},
+            start_new_session=True,
+        )
     assert process.stdin is not None  # noqa: S101 - it was started with a pipe
     try:
         yield Watchdog(process.stdin)
