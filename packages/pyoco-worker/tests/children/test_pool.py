@@ -3,6 +3,7 @@
 import os
 import signal
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -197,3 +198,12 @@ async def test_a_resolver_that_breaks_later_fails_runs_until_it_is_fixed(
         await eventually(
             lambda: run(pool, "greet"), lambda pid: pid > 0, retry_on=(ChildUnusableError,)
         )
+
+
+async def test_the_watchdog_has_the_environment_of_flows(setup: ChildSetup) -> None:
+    environment = {"LD_LIBRARY_PATH": "/opt/lib"}
+    async with open_pool(replace(setup, environment=environment), 1):
+        (watchdog,) = own_children("watchdog_process")
+        found = psutil.Process(watchdog).environ()
+    assert {name: found.get(name) for name in environment} == environment
+    assert "PYTEST_CURRENT_TEST" not in found

@@ -56,7 +56,7 @@ async def test_a_start_that_is_cancelled_after_some_steps_leaves_no_process(
 @pytest.mark.parametrize("steps", range(6))
 async def test_a_watchdog_that_is_cancelled_after_some_steps_leaves_no_process(steps: int) -> None:
     async def watch() -> None:
-        async with running_watchdog():
+        async with running_watchdog({}):
             await anyio.sleep_forever()
 
     before = own_children(""), descriptors()

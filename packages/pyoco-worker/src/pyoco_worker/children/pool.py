@@ -186,7 +186,10 @@ async def open_pool(
     the process.
     """
     with plain_errors():
-        async with running_watchdog() as watchdog, anyio.create_task_group() as tasks:
+        async with (
+            running_watchdog(setup.environment) as watchdog,
+            anyio.create_task_group() as tasks,
+        ):
             pool = ChildPool(setup, size, max_runs, tasks, watchdog)
             try:
                 await pool.fill()

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -29,16 +29,19 @@ class Watchdog:
 
 
 @asynccontextmanager
-async def running_watchdog() -> AsyncIterator[Watchdog]:
-    """Yield a watchdog whose process runs in its own session."""
+async def running_watchdog(environment: Mapping[str, str]) -> AsyncIterator[Watchdog]:
+    """Yield a watchdog in its own session, with the environment that flows get.
+
+    Flows of the same user can read the environment of its process. It is not empty, because
+    Python may need variables such as LD_LIBRARY_PATH to start.
+    """
     # A cancelled start would leave a process that nothing ends.
     with anyio.CancelScope(shield=True):
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-I", "-S", str(_SCRIPT)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.DEVNULL,
-            # Flows of the same user can read the environment of this process too.
-            env={},
+            env=environment,
             start_new_session=True,
         )
     assert process.stdin is not None  # noqa: S101 - it was started with a pipe
