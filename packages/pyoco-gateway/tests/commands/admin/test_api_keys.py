@@ -254,7 +254,7 @@ async def test_an_unreachable_broker_is_reported_within_seconds() -> None:
     began = time.monotonic()
     await admin("list", code=1)
     assert time.monotonic() - began < 15
-    *_, what, _ = admin.stderr.splitlines()
+    *_, what, _message, _hint = admin.stderr.splitlines()
     assert f"nats unavailable: not connected to the broker (nats://127.0.0.1:{port})" in what
     assert "[ERR-PYOCO-0003]" in what
     assert "Traceback" not in admin.stderr
