@@ -86,6 +86,8 @@ def test_no_descriptor_stays_open(tmp_path: Path) -> None:
         ("nats://me:secret@host:4222", "nats://***@host:4222"),
         ("nats://token@a,tls://b:c@d", "nats://***@a,tls://***@d"),
         ("--nats-url=nats://me:secret@host", "--nats-url=nats://***@host"),
+        ("nats://me:p@ss@host", "nats://***@host"),
+        ("nats://me:a,b@host", "nats://***@host"),
         ("nats://host:4222", "nats://host:4222"),
         ("me@example.com", "me@example.com"),
     ],

@@ -12,6 +12,7 @@ from pyoco_testkit.nats_server import NatsServer
 # Tests in subfolders import modules of this folder, which is not a package.
 sys.path.insert(0, str(Path(__file__).parent))
 
+from pyoco_worker import NatsBackendConfig
 from worker_fixture import WorkerFixture
 
 # Files of tests that not every machine can run, and what they need. They are named at the end of
@@ -58,3 +59,13 @@ async def fixture(
     """A broker with a run store and a queue, and workers on request; no gateway."""
     async with WorkerFixture(nats_server, tmp_path, flows) as ready:
         yield ready
+
+
+@pytest.fixture
+def backend(
+    fixture: WorkerFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> NatsBackendConfig:
+    """The settings of a worker in the process of the test."""
+    # The directory for runs is `.pyoco/worker` below the current one.
+    monkeypatch.chdir(tmp_path)
+    return NatsBackendConfig(nats_url=fixture.nats.url, cancel_grace_period_sec=1.0)

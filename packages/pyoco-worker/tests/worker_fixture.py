@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import anyio
+import psutil
 
 from pyoco_protocol.dead_letters import DeadLetter
 from pyoco_protocol.jetstream.connection import Broker, open_broker
@@ -239,6 +240,18 @@ def let_go_on(params: Mapping[str, str]) -> None:
 def names_in(directory: Path) -> set[str]:
     """Return the names in a directory."""
     return {path.name for path in directory.iterdir()}
+
+
+def own_children(kind: str = "pyoco_worker") -> set[int]:
+    """Return the running processes that this one has started, with `kind` in the command line."""
+    found: set[int] = set()
+    for child in psutil.Process().children(recursive=True):
+        # A process may end during the check.
+        with suppress(psutil.NoSuchProcess):
+            alive = child.status() != psutil.STATUS_ZOMBIE
+            if alive and kind in " ".join(child.cmdline()):
+                found.add(child.pid)
+    return found
 
 
 def log_lines(process: ManagedProcess, message: str) -> Sequence[dict[str, Any]]:

@@ -34,7 +34,8 @@ _KEPT: Final = (
     "DYLD_*",
     "COVERAGE_*",
 )
-_PASSWORD_IN_URL: Final = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+# Up to the last `@` of the host part, because a password may contain one.
+_LOGIN_IN_URL: Final = re.compile(r"(?<=://)[^/\s]+(?=@)")
 _PR_SET_DUMPABLE: Final = 4
 
 
@@ -67,7 +68,7 @@ def protect_memory() -> None:
 
 def without_logins(argument: str) -> str:
     """Return an argument with `***` in place of the user and password of each URL."""
-    return _PASSWORD_IN_URL.sub("***", argument)
+    return _LOGIN_IN_URL.sub("***", argument)
 
 
 def _execute_again() -> NoReturn:

@@ -199,11 +199,8 @@ async def _serve(config: WorkerConfig) -> None:
             tasks.start_soon(stop_on_signal)
             try:
                 await worker.run()
-            except ChildUnusableError as error:
+            except (ChildUnusableError, ChildExitedError) as error:
                 raise CliUsageError(f"--flow-resolver: {error}", _EXAMPLE) from error
-            except ChildExitedError as error:
-                detail = f"--flow-resolver: {error.how}\n{error.last_output}".strip()
-                raise CliUsageError(detail, _EXAMPLE) from error
             tasks.cancel_scope.cancel()
     if signal.SIGINT in signals:
         raise KeyboardInterrupt

@@ -75,7 +75,9 @@ class PyocoNatsWorker:
         except (ChildUnusableError, ChildExitedError) as error:
             raise ValueError(f"flow_resolver: {error}") from error
         except asyncio.CancelledError:
-            running.cancel()
+            worker.abandon()
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait((running,))
             raise
         return cls(worker, running)
 
@@ -106,6 +108,14 @@ class _OnDemandWorker(Worker):
         # Set when a job was taken, or when the worker stops.
         self._woken = anyio.Event()
         self._intake: tuple[Broker, Dispatcher, ActiveRuns] | None = None
+        self._scope = anyio.CancelScope()
+
+    def abandon(self) -> None:
+        """Stop at once, wherever `serve` is.
+
+        Cancelling its task instead would interrupt the start of a child process, and lose it.
+        """
+        self._scope.cancel()
 
     def stop(self) -> None:
         """Take no more jobs, finish the active run, then return from `run`; can be repeated."""
@@ -115,7 +125,8 @@ class _OnDemandWorker(Worker):
     async def serve(self) -> None:
         """Be connected until stopped. Never raises: the other methods raise the failure."""
         try:
-            await self.run()
+            with self._scope:
+                await self.run()
         except Exception as error:  # noqa: BLE001 - raised by `until_ready` and `require_running`
             self._failure = error
         finally:

@@ -88,17 +88,22 @@ async def result_of(fixture: WorkerFixture, flow: str, **params: Any) -> Any:
     return result
 
 
-async def test_flows_run_as_the_child_user_and_cannot_read_the_worker(
-    worker: tuple[WorkerFixture, ManagedProcess],
-) -> None:
-    fixture, process = worker
-    found = await result_of(fixture, "who-am-i", worker_pid=process.pid)
+def check_separate(found: dict[str, Any]) -> None:
+    """Check the answer of the flow `who-am-i`."""
     assert found["uid"] == found["euid"] == 65534
     assert 0 not in found["groups"]
     assert (found["user"], found["home"]) == (USER, "/nonexistent")
     assert found["directory_uid"] == 65534
     assert found["can_become_root"] is False
     assert found["unreadable"] == ["environ", "mem"]
+
+
+async def test_flows_run_as_the_child_user_and_cannot_read_the_worker(
+    worker: tuple[WorkerFixture, ManagedProcess],
+) -> None:
+    fixture, process = worker
+    found = await result_of(fixture, "who-am-i", worker_pid=process.pid)
+    check_separate(found)
 
 
 async def test_a_flow_of_the_child_user_is_killed_with_its_programs(
@@ -118,6 +123,41 @@ async def test_the_limit_of_processes_holds_for_the_child_user(
     assert (ended.status, ended.err_id) == (RunStatus.FAILED, "ERR-PYOCO-0126")
     assert "limit of 60 processes and threads (PYOCO_CHILD_PROCESSES)" in (ended.error or "")
     assert await result_of(fixture, "noop") is None
+
+
+PROGRAM = """\
+import asyncio
+import flows
+from pyoco_worker import PyocoNatsWorker
+
+async def main():
+    worker = await PyocoNatsWorker.connect(flow_resolver=lambda name: flows.resolve(name))
+    await worker.run_once(timeout=60)
+    await worker.close()
+
+asyncio.run(main())
+"""
+
+
+async def test_a_forked_child_becomes_the_child_user_too(
+    nats_server: NatsServer, public: Path, hostile_flows: str
+) -> None:
+    shutil.copy(hostile_flows.rpartition(":")[0], public / "flows.py")
+    file, scratch = public / "program.py", public / "scratch"
+    file.write_text(PROGRAM, encoding="utf-8")
+    scratch.mkdir()
+    env = {
+        "PYOCO_CHILD_USER": USER,
+        "PYOCO_NATS_URL": nats_server.url,
+        "PYOCO_WORKER_DATA_DIR": str(public / "data"),
+    }
+    command = as_readable((sys.executable, str(file)), scratch)
+    async with (
+        WorkerFixture(nats_server, public, "") as fixture,
+        ManagedProcess("program", command, public, env) as program,
+    ):
+        found = await result_of(fixture, "who-am-i", worker_pid=program.pid)
+    check_separate(found)
 
 
 def is_running(pid: int) -> bool:

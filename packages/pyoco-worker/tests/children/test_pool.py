@@ -1,6 +1,5 @@
 """The pool: one run at a time per child, and replacement of children."""
 
-import contextlib
 import os
 import signal
 from collections import Counter
@@ -22,7 +21,7 @@ from pyoco_worker.children.child_process import (
     ChildUnusableError,
 )
 from pyoco_worker.children.pool import ChildPool, open_pool
-from worker_fixture import began, let_go_on
+from worker_fixture import began, let_go_on, own_children
 
 
 @pytest.fixture
@@ -52,18 +51,6 @@ async def run(pool: ChildPool, flow_name: str, **params: Any) -> int:
     async with pool.lease() as child:
         assert (await run_in(child, flow_name, **params)).how == "succeeded"
         return child.pid
-
-
-def own_children(kind: str = "pyoco_worker") -> set[int]:
-    """Return the running processes that a pool has started."""
-    found: set[int] = set()
-    for child in psutil.Process().children(recursive=True):
-        # A process may end during the check.
-        with contextlib.suppress(psutil.NoSuchProcess):
-            alive = child.status() != psutil.STATUS_ZOMBIE
-            if alive and kind in " ".join(child.cmdline()):
-                found.add(child.pid)
-    return found
 
 
 def read(path: str) -> str:

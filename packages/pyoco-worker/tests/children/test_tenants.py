@@ -5,7 +5,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
-import psutil
 import pytest
 
 from pyoco_protocol.ids import new_run_id
@@ -14,7 +13,7 @@ from pyoco_testkit.eventually import eventually
 from pyoco_worker.child.frames import RunOrder
 from pyoco_worker.children.child_process import ChildSetup
 from pyoco_worker.children.pool import ChildPool, open_pool
-from worker_fixture import WorkerFixture
+from worker_fixture import WorkerFixture, own_children
 
 
 @pytest.fixture
@@ -32,8 +31,7 @@ def setup(tmp_path: Path, hostile_flows: str) -> ChildSetup:
 
 def children() -> set[int]:
     """Return the children of the pool."""
-    found = psutil.Process().children()
-    return {each.pid for each in found if "pyoco_worker.child" in each.cmdline()}
+    return own_children("pyoco_worker.child")
 
 
 async def ran_in(pool: ChildPool, tenant: str | None) -> int:

@@ -16,7 +16,7 @@ async def test_a_job_is_kept_while_no_gateway_reads_its_record(fixture: WorkerFi
     async with fixture.worker(env=READS_NOTHING) as worker:
         # At the second delivery, an absent run would become a dead letter.
         await eventually(fixture.deliveries, lambda count: count >= 3)
-        assert "no gateway answers" in log_lines(worker, NOT_CLAIMED)[0]["reason"]
+        assert "no gateway answers" in log_lines(worker, NOT_CLAIMED)[0]["exc_message"]
         assert (await fixture.status(run_id), await fixture.jobs_left()) == ("PENDING", 1)
         async with fixture.answering_reads():
             ended = await fixture.ended(run_id)

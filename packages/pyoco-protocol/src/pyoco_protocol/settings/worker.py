@@ -42,8 +42,8 @@ class WorkerSettings(PyocoSettings):
     )
     child_user: str = setting(
         "",
-        "User that flows run as, which must be able to read Python, the flows and the data "
-        "directory; the worker must run as root. Unset: the user of the worker.",
+        "User that flows run as, which must be able to read Python and the flows and to enter the "
+        "data directory; the worker must run as root. Unset: the user of the worker.",
         "pyoco-flows",
     )
     child_runs: Count = setting(

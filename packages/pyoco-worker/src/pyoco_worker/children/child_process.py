@@ -51,7 +51,7 @@ class ChildExitedError(Exception):
     """The child ended before its run did: killed, crashed, or exited by user code."""
 
     def __init__(self, how: str, last_output: str, *, is_over_limit: bool = False) -> None:
-        super().__init__(how)
+        super().__init__(f"{how}\n{last_output}".strip())
         self.how = how
         self.last_output = last_output
         self.is_over_limit = is_over_limit
@@ -128,20 +128,21 @@ class ChildProcess:
         Raises ChildUnusableError if the resolver cannot be loaded, and ChildExitedError if the
         child ends before it reports.
         """
+        directory = setup.directory / uuid.uuid4().hex
+        if setup.user is not None:
+            directory.mkdir(mode=0o700)
+            os.chown(directory, setup.user.uid, setup.user.gid)
         orders, child_orders = socket.socketpair()
         control, child_control = socket.socketpair()
         mark = secrets.token_bytes(MARK_BYTES)
         out_read, out_write = os.pipe()
         err_read, err_write = os.pipe()
-        directory = setup.directory / uuid.uuid4().hex
-        if setup.user is not None:
-            directory.mkdir(mode=0o700)
-            os.chown(directory, setup.user.uid, setup.user.gid)
-            for pipe in (out_write, err_write):
-                # Without this, `/dev/stdout` and `/dev/stderr` cannot be opened.
-                os.fchown(pipe, setup.user.uid, setup.user.gid)
         ends = ChildEnds(child_orders.fileno(), child_control.fileno(), out_write, err_write)
         try:
+            if setup.user is not None:
+                for pipe in (out_write, err_write):
+                    # Without this, `/dev/stdout` and `/dev/stderr` cannot be opened.
+                    os.fchown(pipe, setup.user.uid, setup.user.gid)
             # A cancelled start would leave a process that nothing ends.
             with anyio.CancelScope(shield=True):
                 process = await _started(setup, ends)
@@ -247,7 +248,9 @@ class ChildProcess:
         """Send SIGKILL to the child's process group."""
         try:
             os.killpg(self._process.pid, signal.SIGKILL)
-        except ProcessLookupError:
+        except (ProcessLookupError, PermissionError):
+            # The group has ended, or is a program of another user that a flow has started. macOS
+            # reports EPERM if only zombies are left.
             return
 
     async def _connected(self, end: socket.socket) -> asyncio.WriteTransport:
@@ -290,7 +293,7 @@ class ChildProcess:
 
     def _distrust(self, frame: ChildFrame) -> None:
         """Kill the child, because user code has written a frame to its socket."""
-        forged = ChildExitedError(_FORGED, self._last_output())
+        forged = ChildExitedError(_FORGED, "")
         _log.error(
             "child sent a forged frame",
             extra={**error_fields(forged), "child_pid": self.pid, "kind": frame.kind},

@@ -163,7 +163,7 @@ class Claimer:
                 await self.broker.wait_until_up()
                 try:
                     found = await self.store.read(wanted.run_id)
-                except BrokerUnavailableError:
+                except (BrokerUnavailableError, RefusedError):
                     continue
                 if found is not None and self.me.owns(found.snapshot, wanted.attempt):
                     return found
