@@ -20,13 +20,7 @@ from pyoco_testkit.stack import Stack
 
 NO_FILE: Final = 64 * "0"
 WHEEL: Final = "demo-1.0-py3-none-any.whl"
-WORKFLOW: Final = """
-flow:
-  graph: greet
-  defaults: {name: YAML}
-tasks:
-  greet: {callable: "yaml_tasks:greet"}
-"""
+WORKFLOW: Final = (Path(__file__).parent / "flows" / "greet.yaml").read_text(encoding="utf-8")
 METADATA: Final = "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n"
 # The gateway has no wheel routes.
 NO_ROUTE: Final = "ERR-PYOCO-0110"

@@ -15,13 +15,7 @@ from pyoco_testkit.eventually import eventually
 from pyoco_testkit.stack import Stack
 
 NO_RUN: Final = "7d0c1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4"
-WORKFLOW: Final = """
-flow:
-  graph: greet
-  defaults: {name: YAML}
-tasks:
-  greet: {callable: "yaml_tasks:greet"}
-"""
+WORKFLOW: Final = (Path(__file__).parent / "flows" / "greet.yaml").read_text(encoding="utf-8")
 
 
 class Earlier:

@@ -18,13 +18,7 @@ from pyoco_testkit.eventually import eventually
 from pyoco_testkit.processes import ManagedProcess
 
 FLOWS: Final = Path(__file__).parent / "flows"
-WORKFLOW: Final = """
-flow:
-  graph: greet
-  defaults: {name: YAML}
-tasks:
-  greet: {callable: "yaml_tasks:greet"}
-"""
+WORKFLOW: Final = (FLOWS / "greet.yaml").read_text(encoding="utf-8")
 WHEEL_SYNC: Final = {
     "--wheel-sync-dir": "wheels",
     "--wheel-sync-interval-sec": "1",

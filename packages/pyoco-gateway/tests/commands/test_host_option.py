@@ -80,3 +80,11 @@ def test_the_host_option_is_an_accepted_host_name() -> None:
         "a.example",
         "b.example",
     )
+
+
+def test_the_host_option_is_not_a_trusted_origin() -> None:
+    trusted = "http://127.0.0.1:3000"
+    for environ in ({}, {"PYOCO_TRUSTED_ORIGINS": trusted}):
+        settings = settings_with(**environ)
+        for host in ("127.0.0.1", "localhost"):
+            assert bound(settings, host).http.origins == settings.http.origins

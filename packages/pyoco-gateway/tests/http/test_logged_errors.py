@@ -98,7 +98,7 @@ async def test_bytes_that_are_not_http_are_logged_with_all_fields_of_an_error(
     async with start_gateway(nats_server.url) as gateway:
         answer = await raw(gateway, b"hello\r\n\r\n")
     assert answer.status == httpx.codes.BAD_REQUEST
-    (record,) = log.errors("ERR-PYOCO-0002")
+    (record,) = log.errors("ERR-PYOCO-0145")
     assert all(record[name] for name in FIELDS)
 
 

@@ -16,6 +16,10 @@ _CANCEL_HINTS: Final = "pyoco.hint.cancel"
 _WORKER_PINGS: Final = "pyoco.hint.ping"
 _READS: Final = "pyoco.read"
 
+# Beginnings of reply subjects: the default of NATS clients, the prefixes that
+# `pyoco-server-admin nats-config` gives to its users, and replies between accounts.
+_INBOXES: Final = ("_INBOX.", "_INBOX_", "_R_.")
+
 
 @dataclass(frozen=True, slots=True)
 class Names:
@@ -185,6 +189,11 @@ def worker_ping(worker_id: str) -> str:
     """Return the subject on which a live worker answers pings."""
     # A worker id may contain dots; a subject token may not.
     return f"{_WORKER_PINGS}.{worker_id.encode().hex()}"
+
+
+def is_inbox(subject: str, own_prefix: str) -> bool:
+    """Return whether a subject is only for replies; `own_prefix` is that of this process."""
+    return subject.startswith((*_INBOXES, f"{own_prefix}."))
 
 
 def max_deliveries_advisory(stream: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
+from nats.aio.msg import Msg
 
 from pyoco_protocol.ids import new_run_id
 from pyoco_protocol.jetstream.bucket import Bucket, Value
@@ -174,8 +175,50 @@ async def test_a_gateway_of_another_deployment_does_not_answer(
             await run_reader(other, NAMES, ["cpu"])(new_run_id())
 
 
+@pytest.mark.parametrize(
+    "reply",
+    [
+        NAMES.work("cpu"),
+        NAMES.run("a-run"),
+        "$JS.API.STREAM.PURGE.PYOCO_DLQ",
+        "orders.of.another.program",
+        "_INBOX",
+    ],
+)
+async def test_a_gateway_answers_only_to_inboxes(
+    gateway: Broker, other: Broker, reply: str
+) -> None:
+    """A requester chooses the reply subject, and a gateway may publish where a worker may not."""
+    received: list[str] = []
+
+    async def receive(message: Msg) -> None:
+        received.append(message.subject)
+
+    await other.client.subscribe(reply, cb=receive)
+    stored = await put_record(gateway, snapshot(tag="cpu"))
+    for subject in (NAMES.run_read("cpu", stored.snapshot.run_id), NAMES.worker_read("w.1")):
+        await other.client.publish(subject, reply=reply)
+        # The answer to the first request would come before the last of these.
+        for _ in range(50):
+            assert await ask_for_bytes(other.client, subject)
+    assert received == []
+
+
+async def test_a_gateway_answers_to_inboxes_with_its_own_prefix(
+    broker: Broker, nats_server: NatsServer
+) -> None:
+    settings = BrokerSettings(nats_url=nats_server.url, nats_inbox_prefix="acme.replies")
+    async with (
+        open_broker(settings, name="gateway") as gateway,
+        open_broker(settings, name="worker") as worker,
+    ):
+        await gateway.wait_until_up()
+        await worker.wait_until_up()
+        async with answering(gateway):
+            assert await run_reader(worker, NAMES, ["cpu"])(new_run_id()) is None
+
+
 async def test_an_answer_cannot_be_taken_for_a_job(gateway: Broker, other: Broker) -> None:
-    """A requester chooses the subject of the answer, which could be a queue."""
     stored = await put_record(gateway, snapshot(tag="cpu"))
     RunJob.from_bytes(stored.snapshot.to_bytes())
     answer = await ask_for_bytes(other.client, NAMES.run_read("cpu", stored.snapshot.run_id))

@@ -215,6 +215,21 @@ def start_a_program() -> int:
     return subprocess.Popen(["/bin/sleep", "600"]).pid
 
 
+def fork(ctx: Any) -> None:
+    """Leave a forked process behind, then do what `then` says: die, use CPU time, or return."""
+    pid = os.fork()
+    if not pid and ctx.params["then"] == "return twice":
+        return
+    if not pid:
+        os.setsid()
+        time.sleep(600)
+    Path(ctx.params["pid"]).write_text(str(pid), encoding="utf-8")
+    if ctx.params["then"] == "die":
+        os._exit(3)
+    if ctx.params["then"] == "use cpu":
+        use_cpu(ctx)
+
+
 CHAINS: dict[str, tuple[Callable[..., object], ...]] = {
     "noop": (noop,),
     "wait": (wait_for_file,),
@@ -236,4 +251,5 @@ CHAINS: dict[str, tuple[Callable[..., object], ...]] = {
     "read-the-worker": (read_the_worker,),
     "who-am-i": (who_am_i,),
     "start-a-program": (start_a_program,),
+    "fork": (fork,),
 }

@@ -12,8 +12,9 @@ from pyoco_protocol.command_language import LANGUAGES
 from pyoco_protocol.problems import CliUsageError, Language, PyocoError
 from pyoco_protocol.settings import command_language
 
-# An API key in a wrong place of the command line; its secret must not be printed.
-_SECRET: Final = re.compile(r"(pyoco_[a-z2-7]{12}_)[A-Za-z0-9_-]+")
+# An API key in a wrong place of the command line, ours or an earlier server's; its secret must not
+# be printed.
+_SECRET: Final = re.compile(r"(pyoco_(?:[a-z2-7]{12}_|[0-9a-f]{24}\.))[A-Za-z0-9_-]+")
 
 
 def run_entry_point(

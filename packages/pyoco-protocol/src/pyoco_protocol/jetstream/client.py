@@ -6,6 +6,8 @@ from typing import Any, Final
 
 import nats.errors
 from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.protocol import parser
 
 from pyoco_protocol.jetstream.requests import DeniedError
 
@@ -16,12 +18,23 @@ _PERMISSIONS_ERROR: Final = "permissions violation"
 _ACTIONS: Final = {"publish": "publishing", "subscription": "subscribing"}
 
 
+# The server accepts every byte but space, tab and line feed in a subject. The library ends a
+# subject at other white space too, and reads the rest of it as the id of a subscription.
+_WORD: Final = rb"([^ \t\n]+)[ \t]+"
+parser.MSG_RE = re.compile(rb"\AMSG[ \t]+" + _WORD * 2 + rb"(" + _WORD + rb")?(\d+)\r\n")
+parser.HMSG_RE = re.compile(
+    rb"\AHMSG[ \t]+" + _WORD * 2 + rb"(" + _WORD + rb")?(\d+)[ \t]+(\d+)\r\n"
+)
+
+
 class NoTlsError(nats.errors.Error):
     """The server does not offer TLS, and the settings require it."""
 
 
 class NatsClient(Client):
     """A client that reconnects after errors, reports denied requests, and can require TLS.
+
+    It reads messages whose subject or headers are not valid text; the library stops reading then.
 
     `user` names the NATS user in errors about denied operations.
     """
@@ -59,6 +72,26 @@ class NatsClient(Client):
 
         future.add_done_callback(forget)
 
+    async def _process_headers(self, headers: bytes | None) -> dict[str, str] | None:
+        try:
+            return await super()._process_headers(headers)
+        except (ValueError, IndexError):
+            # The sender chooses the headers. An error here would end the reading of all messages.
+            return None
+
+    def _build_message(
+        self,
+        sid: int,
+        subject: bytes,
+        reply: bytes,
+        data: bytes,
+        headers: dict[str, str] | None,
+    ) -> Msg:
+        # The sender chooses these too, and a bucket keeps a message until it is deleted.
+        texts = _as_utf8(subject), _as_utf8(reply)
+        message: Msg = super()._build_message(sid, *texts, data, headers)
+        return message
+
     async def _process_err(self, err_msg: str) -> None:
         if _PERMISSIONS_ERROR in err_msg:
             # A permissions error concerns one subject; the connection stays usable.
@@ -95,3 +128,8 @@ class NatsClient(Client):
         if initial_connection and self._requires_tls and not secured:
             raise NoTlsError("the server does not offer TLS")
         await super()._process_info(info, initial_connection)
+
+
+def _as_utf8(text: bytes) -> bytes:
+    """Return a text with the replacement character in place of bytes that are not UTF-8."""
+    return text if text.isascii() else bytes(text).decode("utf-8", "replace").encode()

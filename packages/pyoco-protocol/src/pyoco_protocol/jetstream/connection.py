@@ -11,7 +11,9 @@ from typing import Final
 import anyio
 import nats.errors
 from nats.aio.client import Client
+from nats.aio.msg import Msg
 
+from pyoco_protocol import subjects
 from pyoco_protocol.jetstream.client import NatsClient, NoTlsError
 from pyoco_protocol.jetstream.requests import DeniedError, RefusedError
 from pyoco_protocol.logging.setup import error_fields
@@ -50,6 +52,7 @@ _CONNECTION_ERRORS: Final = (
 # A problem that only an operator can solve is logged again after this time.
 _REMIND_SEC: Final = 30.0
 _MAX_DENIALS: Final = 100
+_NO_INBOX: Final = "request not answered: its reply subject is not an inbox"
 # Texts of server errors about a refused login.
 _LOGIN_REFUSED: Final = ("authorization violation", "authentication ", "authorization timeout")
 
@@ -109,6 +112,19 @@ class Broker:
                 raise self._refused
             await self._changed.wait()
 
+    async def respond(self, message: Msg, body: bytes) -> None:
+        """Answer a request, if its reply subject is an inbox.
+
+        The requester chooses that subject. It could be one to which only this process may
+        publish, such as the subject of a bucket or an operation of JetStream.
+        """
+        if subjects.is_inbox(message.reply, self._settings.nats_inbox_prefix):
+            await message.respond(body)
+        elif self._is_due(_NO_INBOX):
+            _log.warning(
+                _NO_INBOX, extra={"subject": message.subject, "reply_subject": message.reply}
+            )
+
     def _announce(self) -> None:
         self._changed.set()
         self._changed = anyio.Event()
@@ -156,10 +172,8 @@ class Broker:
 
     def _log_once(self, message: str, trouble: BrokerUnavailableError, **more: str) -> None:
         """Log a persistent problem at most once in `_REMIND_SEC`."""
-        now = time.monotonic()
-        if now - self._logged_at.get(str(trouble), -_REMIND_SEC) < _REMIND_SEC:
+        if not self._is_due(str(trouble)):
             return
-        self._logged_at[str(trouble)] = now
         fields = {
             "broker": self._settings.nats_address,
             "reason": str(trouble),
@@ -167,6 +181,14 @@ class Broker:
             **more,
         }
         _log.error(message, extra={**error_fields(trouble), **fields})
+
+    def _is_due(self, problem: str) -> bool:
+        """Return whether to log a problem now, and remember that it is logged."""
+        now = time.monotonic()
+        if now - self._logged_at.get(problem, -_REMIND_SEC) < _REMIND_SEC:
+            return False
+        self._logged_at[problem] = now
+        return True
 
     def _note_connected(self) -> None:
         self._last_trouble = ""

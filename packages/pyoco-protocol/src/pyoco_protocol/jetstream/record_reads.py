@@ -98,7 +98,7 @@ class RecordReads:
             async for message in requests:
                 body = await _answer(message.subject, read)
                 with suppress(nats.errors.Error, OSError):
-                    await message.respond(body)
+                    await self._broker.respond(message, body)
 
         with waiting, requests:
             async with anyio.create_task_group() as tasks:
@@ -155,8 +155,7 @@ async def _answer(subject: str, read: ReadSubject) -> bytes:
 def _encoded(value: Value | None) -> bytes:
     """Return the answer: a line of JSON with the revision, then the value as it is stored.
 
-    The whole is not JSON. A requester chooses the subject of the answer, and could otherwise have
-    a record that it wrote taken for a job.
+    The whole is not JSON, so it cannot be taken for a job.
     """
     head = json.dumps({"revision": _ABSENT if value is None else value.revision}).encode()
     return head if value is None or value.data is None else head + b"\n" + value.data

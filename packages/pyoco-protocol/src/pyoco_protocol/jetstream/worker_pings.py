@@ -26,7 +26,7 @@ async def answer_pings(broker: Broker, worker_id: str, instance_id: str) -> None
     """Answer pings for this worker id with this instance id from now on."""
 
     async def answer(message: Msg) -> None:
-        await message.respond(instance_id.encode())
+        await broker.respond(message, instance_id.encode())
 
     await broker.client.subscribe(subjects.worker_ping(worker_id), cb=answer)
     await confirm_subscriptions(broker.client)

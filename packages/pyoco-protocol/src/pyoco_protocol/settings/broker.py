@@ -69,7 +69,8 @@ class BrokerSettings(PyocoSettings):
     nats_inbox_prefix: SubjectPrefix = setting(
         "_INBOX",
         "Subject prefix of replies. With a separate prefix, other users of the broker cannot read "
-        "them.",
+        "them. Gateways answer a worker only if its prefix begins with `_INBOX` or is that of the "
+        "gateway.",
         "_INBOX_gateway",
     )
 

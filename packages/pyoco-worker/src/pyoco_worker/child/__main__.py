@@ -116,6 +116,9 @@ class Child:
 
         A forked child has its resolver already.
         """
+        # The parent notices the death of this process when its sockets close. A process that user
+        # code forks, such as one of `multiprocessing`, would keep them open.
+        os.register_at_fork(after_in_child=self._close)
         threading.Thread(target=self._listen, name="pyoco-control", daemon=True).start()
         frames = frames_of(self._orders)
         setup = next(frames)
@@ -173,6 +176,10 @@ class Child:
                 self._orders.sendall(data)
         except OSError:
             os._exit(1)
+
+    def _close(self) -> None:
+        self._orders.close()
+        self._control.close()
 
     def _begin(self, run_id: str, run: EngineRun) -> None:
         with self._current_lock:
