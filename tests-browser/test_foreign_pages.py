@@ -14,8 +14,8 @@ from playwright.async_api import Page, Request
 from pyoco_testkit.stack import Stack
 
 FOREIGN_PAGE = Path(__file__).with_name("foreign_page.html").read_bytes()
-# The requests of the page that the browser sends to a gateway that trusts the page. For the others
-# it asks the gateway first, in vain, or the gateway refuses their content type.
+# The requests of the page that a gateway that trusts the page accepts. For the others the browser
+# asks the gateway first and gets no permission, or the gateway refuses their content type.
 SUBMITTING = {
     "submit a file by form",
     "submit a file by fetch",

@@ -12,7 +12,7 @@ from pyoco_testkit.commands import run
 
 
 class EarlierKeyStack(ApiKeyStack):
-    """A stack whose bucket of keys an earlier server has created, with the same pepper."""
+    """A stack with a bucket of keys that an earlier server has created, with the same pepper."""
 
     def __init__(self, directory: Path, folder: Path) -> None:
         super().__init__(directory)

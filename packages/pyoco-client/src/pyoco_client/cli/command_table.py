@@ -22,7 +22,7 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
     "logs": CommandEntry(f"{_CLI}.logs:logs", "Print the output of a run."),
     "list": CommandEntry(f"{_CLI}.list:list_runs", "List runs, the latest change first."),
     "list-vnext": CommandEntry(
-        f"{_CLI}.list_vnext:list_vnext", "List changes of runs, page by page."
+        f"{_CLI}.list_vnext:list_vnext", "List runs and their changes, page by page."
     ),
     "watch": CommandEntry(f"{_CLI}.watch:watch", "Watch a run until it has ended."),
     "cancel": CommandEntry(f"{_CLI}.cancel:cancel", "Cancel a run, or all matching runs."),

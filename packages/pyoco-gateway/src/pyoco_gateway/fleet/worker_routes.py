@@ -37,7 +37,7 @@ class WorkersQuery(BaseModel):
     )
     state: WorkerState | None = Field(
         default=None,
-        description="Only workers of the scope whose `state` is this; stopped and disconnected "
+        description="Only workers of the scope that have this `state`; stopped and disconnected "
         "ones need `scope=all`.",
     )
     include_hidden: bool = Field(default=False, description="Whether to show hidden workers too.")

@@ -256,7 +256,7 @@ class LimitedConnection(HttpToolsProtocol):
     def _head_without_upgrade(self, version: str) -> bytes:
         method = self.parser.get_method()
         if method == b"CONNECT":
-            # The parser asks for an upgrade whatever the headers are.
+            # The parser takes every CONNECT for an upgrade, with any headers.
             self._stop(InvalidHttpError("CONNECT is a request to a proxy"))
         first = b"%b %b HTTP/%b\r\n" % (method, self.url, version.encode())
         lines = [b"%b: %b\r\n" % header for header in self.headers if header[0] != b"upgrade"]

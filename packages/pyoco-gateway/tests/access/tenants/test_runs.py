@@ -6,6 +6,7 @@ import httpx
 
 from pyoco_gateway.access.caller import KeyScope
 from pyoco_protocol.ids import new_run_id
+from sse_client import watching
 from two_tenants import Pair
 
 WORKFLOW = b"version: 1\nflow:\n  graph: a\ntasks:\n  a:\n    callable: flows:a\n"
@@ -64,8 +65,10 @@ ASSIGNED: dict[str, Any] = {
 
 
 async def test_a_submission_cannot_set_the_tenant_or_the_status(pair: Pair) -> None:
+    strict = {"Prefer": "handling=strict"}
     for field, value in ASSIGNED.items():
-        refused = await pair.acme.http.post("/runs", json={"flow_name": "hello", field: value})
+        body = {"flow_name": "hello", field: value}
+        refused = await pair.acme.http.post("/runs", json=body, headers=strict)
         assert (refused.status_code, refused.json()["err_id"]) == (422, "ERR-PYOCO-0002"), field
         parts: dict[str, tuple[str | None, bytes]] = {
             "workflow": ("flow.yaml", WORKFLOW),
@@ -76,6 +79,17 @@ async def test_a_submission_cannot_set_the_tenant_or_the_status(pair: Pair) -> N
         letters = await pair.acme.http.post("/dlq/redrive", json={"all": True, field: value})
         assert letters.status_code == 422, field
     assert (await pair.store.runs(), await pair.store.jobs()) == ({}, [])
+
+
+async def test_a_submission_that_names_them_ignores_them(pair: Pair) -> None:
+    run_id = await pair.acme.submit(**ASSIGNED)
+
+    record = (await pair.store.runs())[run_id]
+    (job,) = await pair.store.jobs()
+    key_id = pair.acme.key.record.key_id
+    assert (record["tenant_id"], record["api_key_id"]) == ("acme", key_id)
+    assert (job.body["tenant_id"], job.body["api_key_id"]) == ("acme", key_id)
+    assert (record["status"], record["attempt"]) == ("PENDING", 0)
 
 
 async def test_a_cancel_cannot_set_them_either(pair: Pair) -> None:
@@ -91,9 +105,14 @@ async def test_a_cancel_cannot_set_them_either(pair: Pair) -> None:
 
 
 async def test_a_query_cannot_select_another_tenant(pair: Pair) -> None:
-    for path in ("/runs", "/runs/counts", "/dlq", "/runs/watch"):
-        answer = await pair.globex.http.get(path, params={"tenant_id": "acme"})
-        assert answer.status_code == 422, path
+    run_id = await pair.acme.submit()
+    other = {"tenant_id": "acme"}
+    assert run_id in await pair.acme.run_ids()
+    assert await pair.globex.run_ids(**other) == set()
+    assert (await pair.globex.get("/runs/counts", **other))["total"] == 0
+    assert (await pair.globex.http.get("/dlq", params=other)).status_code == 422
+    async with watching(pair.globex.http, "/runs/watch", timeout_sec=1, **other) as stream:
+        assert run_id not in str(await stream.rest())
 
 
 async def test_a_cancel_is_recorded_with_the_callers_key(pair: Pair) -> None:

@@ -90,7 +90,7 @@ class RecordReads:
         waiting, requests = anyio.create_memory_object_stream[Msg](_MAX_WAITING)
 
         async def receive(message: Msg) -> None:
-            # A worker whose request is dropped asks again after a timeout.
+            # A worker asks again after a timeout if its request is dropped here.
             with suppress(anyio.WouldBlock, anyio.ClosedResourceError):
                 waiting.send_nowait(message)
 
