@@ -118,6 +118,29 @@ async def test_an_invalid_worker_id_names_no_record(
     assert json.loads(await ask_for_bytes(other.client, subject)) == {"revision": 0}
 
 
+async def test_an_answer_goes_to_an_inbox_only(gateway: Broker, other: Broker) -> None:
+    """A requester in the account of the gateway chooses where the answer is published."""
+    stored = await put_record(gateway, snapshot(tag="cpu"))
+    subject = NAMES.run_read("cpu", stored.snapshot.run_id)
+    victim = await put_record(gateway, snapshot(tag="gpu"))
+    for target in (
+        NAMES.run(victim.snapshot.run_id),
+        NAMES.work("cpu"),
+        NAMES.dlq("cpu"),
+        NAMES.run_log(stored.snapshot.run_id),
+        f"$JS.API.STREAM.PURGE.{NAMES.run_log_stream}",
+    ):
+        await other.client.publish(subject, b"{}", reply=target)
+    # Requests are answered in parallel, so one answer does not follow all earlier ones.
+    for _ in range(40):
+        assert b"revision" in await ask_for_bytes(other.client, subject)
+    found = await Bucket(gateway, NAMES.runs_bucket).read(victim.snapshot.run_id)
+    assert found == Value(victim.snapshot.to_bytes(), victim.revision)
+    for stream in (NAMES.work_stream, NAMES.dlq_stream, NAMES.run_log_stream):
+        info = await ask(gateway.client, f"$JS.API.STREAM.INFO.{stream}")
+        assert info["state"]["last_seq"] == 0, stream
+
+
 async def test_a_worker_record_is_answered_without_its_runs(gateway: Broker, other: Broker) -> None:
     revision = await Bucket(gateway, NAMES.workers_bucket).create("w.1", WORKER.to_bytes())
     found = await worker_reader(other, NAMES)("w.1")

@@ -70,7 +70,8 @@ class RecordReads:
     """Answers the requests of workers, as every gateway does.
 
     NATS permissions limit the tags in a worker's requests. They cannot limit the id, which may be
-    a wildcard.
+    a wildcard, nor the subject for the answer. A gateway answers only to inboxes: it may publish
+    to subjects that the worker may not.
     """
 
     def __init__(self, broker: Broker, names: Names) -> None:
@@ -78,6 +79,8 @@ class RecordReads:
         self._names = names
         self._runs = Bucket(broker, names.runs_bucket)
         self._workers = Bucket(broker, names.workers_bucket)
+        stored = (names.work_prefix, names.dlq_prefix, names.run_log_prefix, "pyoco")
+        self._no_inboxes = ("$", *(f"{prefix}." for prefix in stored))
 
     async def run(self) -> None:
         """Answer until cancelled."""
@@ -89,6 +92,10 @@ class RecordReads:
         waiting, requests = anyio.create_memory_object_stream[Msg](_MAX_WAITING)
 
         async def receive(message: Msg) -> None:
+            if not message.reply or message.reply.startswith(self._no_inboxes):
+                return
+            # The payload has no meaning, and many large ones would take much memory.
+            message.data = b""
             # A worker whose request is dropped asks again after a timeout.
             with suppress(anyio.WouldBlock, anyio.ClosedResourceError):
                 waiting.send_nowait(message)
