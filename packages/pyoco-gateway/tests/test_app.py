@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -56,6 +57,34 @@ async def test_uvicorn_serves_the_factory_with_the_settings_of_the_environment(
     assert "PYOCO_NATS_URI is not a setting" in note
     refused = [record for record in records if record.get("err_id") == "ERR-PYOCO-0110"]
     assert [record["exc_type"] for record in refused] == ["RouteNotFoundError"]
+
+
+async def test_the_factory_without_authentication_answers_other_machines_only_for_listed_names(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYOCO_ALLOWED_HOSTS", "gateway.example")
+    app = create_app()
+
+    async def status(local_address: str | None, host: str) -> int:
+        """Return the status of a request that arrived at a local address."""
+
+        async def arrived(scope: Any, receive: Any, send: Any) -> None:
+            server = None if local_address is None else (local_address, 8000)
+            await app({**scope, "server": server}, receive, send)
+
+        transport = httpx.ASGITransport(arrived)
+        async with httpx.AsyncClient(transport=transport, base_url="http://any") as http:
+            return (await http.get("/nowhere", headers={"Host": host})).status_code
+
+    misdirected, answered = httpx.codes.MISDIRECTED_REQUEST, httpx.codes.NOT_FOUND
+    for address in ("192.0.2.7", "2001:db8::7"):
+        for host in ("localhost", "127.0.0.1", "[::1]:8000", "192.0.2.7", "[2001:db8::7]"):
+            assert await status(address, host) == misdirected, (address, host)
+        assert await status(address, "gateway.example:8000") == answered
+    for local in ("127.0.0.1", "::1", None):
+        assert await status(local, "localhost:8000") == answered, local
+        assert await status(local, "evil.example") == misdirected, local
 
 
 def test_the_factory_refuses_an_invalid_environment(

@@ -70,8 +70,10 @@ def create_app(settings: GatewaySettings | None = None) -> ASGIApp:
 
     Without settings it is a factory for any ASGI server: it reads the environment and configures
     the log. The limits of connections belong to the server of `pyoco-server up`; another server
-    does not have them.
+    does not have them. The factory does not know the address that it is served on. So with
+    authentication off it answers other machines only for the names in PYOCO_ALLOWED_HOSTS.
     """
+    is_factory = settings is None
     if settings is None:
         environ = environment_with({})
         settings = gateway_settings(environ)
@@ -80,17 +82,23 @@ def create_app(settings: GatewaySettings | None = None) -> ASGIApp:
     description = docs_access(settings.http.http_docs, auth_on=settings.auth_is_on)
     rules = route_rules(settings.snapshots, description_is_public=description == "open")
     api = _api(settings, registry, rules, has_docs=description != "off")
+    hosts = None
+    if not settings.auth_is_on:
+        hosts = AllowedHosts(settings.http.host_names, only_local=is_factory)
     app: ASGIApp = api
-    for middleware, args, options in reversed(_middleware(settings, registry, rules, api)):
+    for middleware, args, options in reversed(_middleware(settings, registry, rules, api, hosts)):
         app = middleware(app, *args, **options)
     return app
 
 
 def _middleware(
-    settings: GatewaySettings, registry: CollectorRegistry, rules: RouteRules, api: FastAPI
+    settings: GatewaySettings,
+    registry: CollectorRegistry,
+    rules: RouteRules,
+    api: FastAPI,
+    hosts: AllowedHosts | None,
 ) -> list[Middleware]:
     """Return what each request passes, outermost first."""
-    hosts = None if settings.auth_is_on else AllowedHosts(settings.http.host_names)
     proxies = settings.http.proxy_networks
     return [
         Middleware(MatchRoute, _table(settings, rules, api), lifespan=api),

@@ -50,14 +50,23 @@ def is_local(host: str) -> bool:
 
 
 class AllowedHosts:
-    """The host names and addresses that the gateway answers to."""
+    """The host names and addresses that the gateway answers to.
 
-    def __init__(self, names: Iterable[str]) -> None:
+    With `only_local`, a request from another machine must name one of the `names`.
+    """
+
+    def __init__(self, names: Iterable[str], *, only_local: bool = False) -> None:
         self.names: frozenset[str] = frozenset(map(normalized, names))
+        self._only_local = only_local
 
     def allow(self, host: str, local_address: str | None) -> bool:
         """Return whether to answer a request for `host` that arrived at `local_address`.
 
-        The local address itself is accepted: rebinding works with names only.
+        The local address itself is accepted: rebinding works with names only. It is None for a
+        Unix socket.
         """
-        return host in self.names or is_local(host) or host == local_address
+        if host in self.names:
+            return True
+        if self._only_local and local_address is not None and not is_local(local_address):
+            return False
+        return is_local(host) or host == local_address

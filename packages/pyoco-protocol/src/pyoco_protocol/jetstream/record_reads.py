@@ -71,7 +71,8 @@ class RecordReads:
     """Answers the requests of workers, as every gateway does.
 
     NATS permissions limit the tags in a worker's requests. They cannot limit the id, which may be
-    a wildcard.
+    a wildcard, nor the subject for the answer. A gateway answers only to inboxes: it may publish
+    to subjects that the worker may not.
     """
 
     def __init__(self, broker: Broker, names: Names) -> None:
@@ -90,6 +91,8 @@ class RecordReads:
         waiting, requests = anyio.create_memory_object_stream[Msg](_MAX_WAITING)
 
         async def receive(message: Msg) -> None:
+            # The payload has no meaning, and many large ones would take much memory.
+            message.data = b""
             # A worker asks again after a timeout if its request is dropped here.
             with suppress(anyio.WouldBlock, anyio.ClosedResourceError):
                 waiting.send_nowait(message)
