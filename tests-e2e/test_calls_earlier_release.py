@@ -128,7 +128,8 @@ COMMANDS: Final[list[tuple[str, int, str]]] = [
         "{0}",
     ),
     (f"list-vnext --workflow-yaml-sha256 {NO_FILE} --updated-after 0", 0, r'"items": \[\]'),
-    ("list-vnext --cursor {cursor} --limit 1", 0, "{0}|{1}"),
+    # The second newest run; other tests add runs.
+    ("list-vnext --cursor {cursor} --limit 1", 0, r'"items": \[\{"run_id": "'),
     ("list-vnext --output table --updated-after 0", 0, "{0} +COMPLETED"),
     (
         "watch {0} --records --since 0 --timeout-sec 5 --max-events 1 --until-terminal",

@@ -71,7 +71,8 @@ async def test_a_run_waits_for_a_worker_with_its_tag(stack: Stack, flows: str) -
 async def test_an_invalid_submission_is_refused_with_the_name_of_the_field(
     stack: Stack, body: dict[str, object], where: str
 ) -> None:
-    answer = await stack.client.http.post("/runs", json=body)
+    strict = {"Prefer": "handling=strict"}
+    answer = await stack.client.http.post("/runs", json=body, headers=strict)
     problem = answer.json()
     assert (answer.status_code, problem["err_id"]) == (422, "ERR-PYOCO-0002")
     assert where in problem["detail"]

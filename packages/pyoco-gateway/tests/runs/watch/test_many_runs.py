@@ -225,10 +225,15 @@ async def test_a_gateway_that_still_reads_the_runs_answers_503_with_retry_after(
 
 
 @pytest.mark.parametrize("path", ["/runs/watch", "/dlq"])
-async def test_a_query_with_a_typing_error_is_refused(
+async def test_a_parameter_that_is_given_twice_is_refused(
     gateway: httpx.AsyncClient, path: str
 ) -> None:
-    for query, error in (("tga=gpu", "tga: is not a"), ("tag=a&tag=b", "tag: is given more than")):
-        answer = await gateway.get(f"{path}?{query}")
-        assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0017")
-        assert answer.json()["detail"].startswith(error)
+    answer = await gateway.get(f"{path}?tag=a&tag=b")
+    assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0017")
+    assert answer.json()["detail"].startswith("tag: is given more than")
+
+
+async def test_a_mistyped_filter_of_dead_letters_is_refused(gateway: httpx.AsyncClient) -> None:
+    answer = await gateway.get("/dlq?tga=gpu")
+    assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0017")
+    assert answer.json()["detail"].startswith("tga: is not a")
