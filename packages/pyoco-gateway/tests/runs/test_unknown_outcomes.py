@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from pyoco_protocol.jetstream.requests import ask
+from pyoco_protocol.problems import OrphanRunError
 
 
 @pytest.fixture(autouse=True)
@@ -75,10 +76,9 @@ async def test_a_record_that_could_not_be_deleted_is_logged_and_its_id_returned(
         run_id = assert_unknown(await submit(gateway))
 
     assert list(await store.runs()) == [run_id]
-    (orphan,) = (
-        record for record in caplog.records if getattr(record, "err_id", "") == "ERR-PYOCO-0004"
-    )
-    assert (orphan.levelno, getattr(orphan, "run_id", None)) == (logging.ERROR, run_id)
+    logged = [(record.levelno, record.exc_info[1]) for record in caplog.records if record.exc_info]
+    orphans = [(level, error) for level, error in logged if isinstance(error, OrphanRunError)]
+    assert [(level, error.run_id) for level, error in orphans] == [(logging.ERROR, run_id)]
     assert "SECRET" not in caplog.text
 
 
