@@ -143,4 +143,6 @@ def _limits_of(error: BaseException) -> Iterator[LimitName]:
 def _is_from_fork(error: BaseException) -> bool:
     """Whether starting a process raised the error; sockets and pipes raise EAGAIN too."""
     frames = traceback.extract_tb(error.__traceback__)
-    return bool(frames) and "fork" in (frames[-1].line or "")
+    line = (frames[-1].line or "") if frames else ""
+    # From Python 3.13 on, `subprocess` starts most programs with `posix_spawn`.
+    return "fork" in line or "spawn" in line
