@@ -66,7 +66,7 @@ def answer_in(received: bytes) -> Answer:
 
 
 def answers_in(received: bytes) -> list[Answer]:
-    """Parse the responses of one connection, each of which must have a `Content-Length`."""
+    """Parse the responses of one connection; each must have a `Content-Length`."""
     answers = []
     while received:
         first = answer_in(received)

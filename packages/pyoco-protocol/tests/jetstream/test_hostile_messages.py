@@ -1,4 +1,4 @@
-"""Messages whose subject or headers are not text: other users of the broker choose both."""
+"""Messages with a subject or headers that are not text; other users of the broker choose both."""
 
 import json
 from collections.abc import AsyncGenerator

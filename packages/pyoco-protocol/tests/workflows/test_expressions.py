@@ -132,7 +132,8 @@ def test_an_allowed_expression_never_repeats_a_text_or_a_list(
         return
     python = text.replace("$ctx.a.b", "second").replace("$ctx.a", "first")
     with contextlib.suppress(SyntaxError, TypeError, ValueError, ZeroDivisionError):
-        found = eval(python, {"__builtins__": {}}, {"first": first, "second": second})  # noqa: S307
+        names = {"first": first, "second": second}
+        found = eval(python, {"__builtins__": {}}, names)  # noqa: S307 - evaluated as by the engine
         # Six operands of at most seven characters or items.
         assert not isinstance(found, str | list) or len(found) < 64
 

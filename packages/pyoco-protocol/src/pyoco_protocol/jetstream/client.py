@@ -34,7 +34,8 @@ class NoTlsError(nats.errors.Error):
 class NatsClient(Client):
     """A client that reconnects after errors, reports denied requests, and can require TLS.
 
-    It reads messages whose subject or headers are not valid text; the library stops reading then.
+    It also reads messages with a subject or headers that are not valid text. The library itself
+    stops reading at such a message.
 
     `user` names the NATS user in errors about denied operations.
     """
