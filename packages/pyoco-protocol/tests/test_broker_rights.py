@@ -34,6 +34,11 @@ def may(patterns: tuple[str, ...], subject: str) -> bool:
         "$JS.API.STREAM.UPDATE.KV_pyoco_runs",
         "$JS.API.CONSUMER.MSG.NEXT.PYOCO_WORK.pyoco_workers_cpu",
         "$JS.API.CONSUMER.DELETE.PYOCO_WORK.pyoco_workers_cpu",
+        "$JS.API.STREAM.DELETE.PYOCO_EXECUTIONS",
+        "$JS.API.STREAM.UPDATE.PYOCO_EXECUTIONS",
+        "$JS.API.STREAM.MSG.DELETE.PYOCO_EXECUTIONS",
+        "$JS.API.STREAM.PURGE.PYOCO_GRAPHS",
+        "$JS.API.STREAM.UPDATE.PYOCO_GRAPHS",
         "$SYS.REQ.SERVER.PING",
     ],
 )
@@ -94,3 +99,32 @@ def test_no_user_can_subscribe_to_everything() -> None:
     for rights in (gateway_rights(NAMES), worker_rights(["cpu"], NAMES)):
         for heard in ("$KV.pyoco_auth.key", "$KV.pyoco_runs.run", "pyoco.work.cpu", "_INBOX.x.y"):
             assert not may(rights.subscribe, heard)
+
+
+EXECUTIONS = (
+    *(
+        f"$JS.API.{operation}.{stream}{more}"
+        for stream in ("PYOCO_EXECUTIONS", "PYOCO_GRAPHS", "KV_pyoco_exec_checkpoints")
+        for operation, more in (
+            ("STREAM.INFO", ""),
+            ("STREAM.CREATE", ""),
+            ("STREAM.MSG.GET", ""),
+            ("DIRECT.GET", ""),
+            ("CONSUMER.CREATE", ".pyoco_watch_1"),
+            ("CONSUMER.DELETE", ".pyoco_watch_1"),
+            ("CONSUMER.MSG.NEXT", ".pyoco_watch_1"),
+        )
+    ),
+    "$JS.API.STREAM.PURGE.PYOCO_EXECUTIONS",
+    "pyoco.exec.an-execution",
+    "pyoco.graph.acme.a-graph",
+    "$KV.pyoco_exec_checkpoints.an-execution.000001000",
+)
+
+
+@pytest.mark.parametrize("subject", EXECUTIONS)
+def test_a_gateway_and_no_worker_uses_the_streams_of_executions(subject: str) -> None:
+    assert may(gateway_rights(NAMES).publish, subject)
+    worker = worker_rights(["cpu"], NAMES)
+    assert not may((*worker.publish, *worker.subscribe), subject)
+    assert not may(gateway_rights(NAMES).subscribe, subject)

@@ -85,3 +85,53 @@ def test_the_default_names_are_those_of_the_published_protocol() -> None:
         subjects.next_messages("PYOCO_WORK", "pyoco_workers_gpu")
         == "$JS.API.CONSUMER.MSG.NEXT.PYOCO_WORK.pyoco_workers_gpu"
     )
+
+
+def test_executions_graphs_and_checkpoints_have_the_names_of_the_published_protocol() -> None:
+    names = Names()
+    execution = "c0de1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4"
+    assert (names.execution_stream, names.all_executions, names.execution(execution)) == (
+        "PYOCO_EXECUTIONS",
+        "pyoco.exec.*",
+        f"pyoco.exec.{execution}",
+    )
+    assert (names.graph_stream, names.all_graphs) == ("PYOCO_GRAPHS", "pyoco.graph.*.*")
+    assert names.tenant_graphs("acme") == "pyoco.graph.acme.*"
+    assert names.graph("acme", "order-intake") == "pyoco.graph.acme.order-intake"
+    assert names.checkpoints_bucket == "pyoco_exec_checkpoints"
+    assert subjects.checkpoint_key(execution, 21_000) == f"{execution}.000021000"
+    assert subjects.checkpoint_keys(execution) == f"{execution}.*"
+
+
+@given(prefixes, strategies.run_ids)
+def test_the_execution_id_is_read_from_the_subject_of_a_commit(
+    prefix: str, execution_id: str
+) -> None:
+    names = Names(execution_prefix=prefix)
+    assert names.execution_of(names.execution(execution_id)) == execution_id
+    for other in (prefix, f"{prefix}.", f"{prefix}.more.{execution_id}", f"x{prefix}.a", ""):
+        assert names.execution_of(other) is None
+
+
+@given(prefixes, strategies.tags, strategies.tags)
+def test_tenant_and_graph_id_are_read_from_the_subject_of_a_version(
+    prefix: str, tenant: str, graph_id: str
+) -> None:
+    names = Names(graph_prefix=prefix)
+    subject = names.graph(tenant, graph_id)
+    assert names.graph_of(subject) == (tenant, graph_id)
+    assert subject.count(".") == names.all_graphs.count(".")
+    for other in (prefix, f"{prefix}.a", f"{subject}.more", f"x{subject}", f"{prefix}..a", ""):
+        assert names.graph_of(other) is None
+
+
+@given(st.integers(0, 999_999_999), st.integers(0, 999_999_999))
+def test_the_keys_of_checkpoints_sort_by_their_event_number(one: int, other: int) -> None:
+    keys = [subjects.checkpoint_key("an-execution", seq) for seq in (one, other)]
+    assert (keys[0] < keys[1]) == (one < other)
+    assert [subjects.seq_of_checkpoint(key) for key in keys] == [one, other]
+
+
+def test_another_key_is_not_that_of_a_checkpoint() -> None:
+    for key in ("an-execution", "an-execution.12", "an-execution.00000000x", "an-execution.", ""):
+        assert subjects.seq_of_checkpoint(key) is None

@@ -1,6 +1,8 @@
 from pyoco_protocol.settings import ConsumerSettings, TopologySettings
 from pyoco_protocol.subjects import Names
 from pyoco_protocol.topology import (
+    CHECKPOINT_TTL_SEC,
+    execution_topology,
     key_topology,
     names_from,
     wanted_consumer,
@@ -23,6 +25,11 @@ def test_the_names_come_from_the_settings() -> None:
             workflows_object_store_bucket="workflows",
             run_log_stream="L",
             run_log_subject_prefix="acme.logs",
+            execution_stream="E",
+            execution_subject_prefix="acme.exec",
+            graph_stream="G",
+            graph_subject_prefix="acme.graph",
+            execution_checkpoints_kv_bucket="checkpoints",
         )
     )
     assert names == Names(
@@ -38,6 +45,11 @@ def test_the_names_come_from_the_settings() -> None:
         workflows_bucket="workflows",
         run_log_stream="L",
         run_log_prefix="acme.logs",
+        execution_stream="E",
+        execution_prefix="acme.exec",
+        graph_stream="G",
+        graph_prefix="acme.graph",
+        checkpoints_bucket="checkpoints",
     )
 
 
@@ -104,3 +116,34 @@ def test_the_workers_of_a_tag_share_one_consumer() -> None:
     assert consumer.name == "pyoco_workers_gpu"
     assert (consumer.stream, consumer.filter_subject) == ("PYOCO_WORK", "pyoco.work.gpu")
     assert (consumer.ack_wait_sec, consumer.max_ack_pending) == (12, 7)
+
+
+def test_executions_and_graphs_are_not_a_part_of_the_topology_of_runs() -> None:
+    settings = TopologySettings(replicas=3)
+    runs, executions = wanted_topology(settings, with_keys=True), execution_topology(settings)
+    assert not {each.name for each in runs.streams} & {each.name for each in executions.streams}
+    assert not {each.name for each in runs.buckets} & {each.name for each in executions.buckets}
+    assert {each.replicas for each in (*executions.streams, *executions.buckets)} == {3}
+
+
+def test_the_logs_of_executions_and_graphs_have_no_limit_and_cannot_be_changed() -> None:
+    for stream in execution_topology(TopologySettings()).streams:
+        assert (stream.retention, stream.allow_direct) == ("limits", True)
+        assert (stream.max_age_sec, stream.max_msgs, stream.max_bytes) == (None, None, None)
+        assert (stream.deny_delete, stream.deny_purge, stream.purged_because_of) == (
+            True,
+            True,
+            None,
+        )
+
+
+def test_a_retention_allows_to_purge_executions_but_not_graphs() -> None:
+    executions, graphs = execution_topology(TopologySettings(execution_retention_sec=5)).streams
+    assert (executions.deny_delete, executions.deny_purge) == (True, False)
+    assert executions.purged_because_of == "PYOCO_EXECUTION_RETENTION_SEC"
+    assert (graphs.deny_delete, graphs.deny_purge, graphs.purged_because_of) == (True, True, None)
+
+
+def test_checkpoints_expire() -> None:
+    (checkpoints,) = execution_topology(TopologySettings()).buckets
+    assert checkpoints.max_age_sec == CHECKPOINT_TTL_SEC == 30 * 86_400

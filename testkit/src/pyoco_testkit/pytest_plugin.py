@@ -41,7 +41,9 @@ def pytest_configure(config: pytest.Config) -> None:
     # Registered after anyio's own plugin: of two fixtures with the same name the last one is used.
     config.pluginmanager.register(asyncio_only, asyncio_only.__name__)
     settings.register_profile("pyoco", deadline=None, print_blob=True)
-    settings.load_profile("pyoco")
+    # `--hypothesis-profile nightly`: tests of laws look at more examples.
+    settings.register_profile("nightly", deadline=None, print_blob=True)
+    settings.load_profile(config.getoption("--hypothesis-profile", None) or "pyoco")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -36,8 +36,13 @@ def gateway_rights(names: Names) -> Rights:
             f"{_API}.STREAM.UPDATE.{subjects.kv_stream(names.workers_bucket)}",
             f"{_API}.STREAM.MSG.DELETE.{names.dlq_stream}",
             f"{_API}.STREAM.PURGE.{names.run_log_stream}",
+            # For executions whose retention has ended. A stream that keeps them for ever denies
+            # purges itself.
+            f"{_API}.STREAM.PURGE.{names.execution_stream}",
             names.all_work,
             names.all_dlq,
+            names.all_executions,
+            names.all_graphs,
             *(subjects.kv_key(bucket, ">") for bucket in _buckets(names)),
             *(
                 all_of
@@ -113,6 +118,7 @@ def _buckets(names: Names) -> tuple[str, ...]:
         names.workers_bucket,
         names.auth_bucket,
         names.wheel_history_bucket,
+        names.checkpoints_bucket,
     )
 
 
@@ -125,6 +131,8 @@ def _streams(names: Names) -> tuple[str, ...]:
         names.work_stream,
         names.dlq_stream,
         names.run_log_stream,
+        names.execution_stream,
+        names.graph_stream,
         *map(subjects.kv_stream, _buckets(names)),
         *map(subjects.object_stream, _object_buckets(names)),
     )

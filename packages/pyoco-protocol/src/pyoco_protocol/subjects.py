@@ -7,6 +7,8 @@ from typing import Final
 WORK_STREAM: Final = "PYOCO_WORK"
 DLQ_STREAM: Final = "PYOCO_DLQ"
 RUN_LOG_STREAM: Final = "PYOCO_RUN_LOGS"
+EXECUTION_STREAM: Final = "PYOCO_EXECUTIONS"
+GRAPH_STREAM: Final = "PYOCO_GRAPHS"
 
 # Before the key id in the keys of an earlier server's records in the bucket of API keys.
 _EARLIER_API_KEYS: Final = "api_keys."
@@ -19,6 +21,9 @@ _READS: Final = "pyoco.read"
 # Beginnings of reply subjects: the default of NATS clients, the prefixes that
 # `pyoco-server-admin nats-config` gives to its users, and replies between accounts.
 _INBOXES: Final = ("_INBOX.", "_INBOX_", "_R_.")
+
+# The keys of the checkpoints of one execution sort by their event number.
+_CHECKPOINT_DIGITS: Final = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,11 @@ class Names:
     workflows_bucket: str = "pyoco_workflows"
     run_log_stream: str = RUN_LOG_STREAM
     run_log_prefix: str = "pyoco.logs"
+    execution_stream: str = EXECUTION_STREAM
+    execution_prefix: str = "pyoco.exec"
+    graph_stream: str = GRAPH_STREAM
+    graph_prefix: str = "pyoco.graph"
+    checkpoints_bucket: str = "pyoco_exec_checkpoints"
 
     def work(self, tag: str) -> str:
         """Return the subject of jobs for workers with `tag`."""
@@ -70,6 +80,43 @@ class Names:
         """The subjects of the stream that stores run output."""
         return f"{self.run_log_prefix}.*"
 
+    def execution(self, execution_id: str) -> str:
+        """Return the subject of an execution's commits."""
+        return f"{self.execution_prefix}.{execution_id}"
+
+    @property
+    def all_executions(self) -> str:
+        """The subjects of the stream of executions."""
+        return self.execution("*")
+
+    def execution_of(self, subject: str) -> str | None:
+        """Return the execution id in the subject of a commit; None for any other subject."""
+        prefix, _, execution_id = subject.rpartition(".")
+        return execution_id if prefix == self.execution_prefix and execution_id else None
+
+    def graph(self, tenant: str, graph_id: str) -> str:
+        """Return the subject of a graph's versions.
+
+        Tenant and graph id are not encoded: both consist of letters, digits, `_` and `-`, so each
+        of them is one token of a subject.
+        """
+        return f"{self.graph_prefix}.{tenant}.{graph_id}"
+
+    @property
+    def all_graphs(self) -> str:
+        """The subjects of the stream of graphs."""
+        return self.graph("*", "*")
+
+    def tenant_graphs(self, tenant: str) -> str:
+        """Return the subjects of all graphs of a tenant."""
+        return self.graph(tenant, "*")
+
+    def graph_of(self, subject: str) -> tuple[str, str] | None:
+        """Return the tenant and the graph id in a subject of `graph`; None for any other."""
+        prefix, _, graph_id = subject.rpartition(".")
+        prefix, _, tenant = prefix.rpartition(".")
+        return (tenant, graph_id) if prefix == self.graph_prefix and tenant and graph_id else None
+
     def run(self, run_id: str) -> str:
         """Return the subject of a run's snapshot in the runs bucket."""
         return kv_key(self.runs_bucket, run_id)
@@ -99,6 +146,23 @@ class Names:
     def all_worker_reads(self) -> str:
         """The subjects of `worker_read`."""
         return f"{_READS}.{self.workers_bucket}.*"
+
+
+def checkpoint_key(execution_id: str, seq: int) -> str:
+    """Return the key of the checkpoint of an execution at the event `seq`."""
+    return f"{execution_id}.{seq:0{_CHECKPOINT_DIGITS}d}"
+
+
+def checkpoint_keys(execution_id: str) -> str:
+    """Return the pattern of the keys of all checkpoints of an execution."""
+    return f"{execution_id}.*"
+
+
+def seq_of_checkpoint(key: str) -> int | None:
+    """Return the event number in the key of a checkpoint; None if it has none."""
+    number = key.rpartition(".")[2]
+    is_number = len(number) >= _CHECKPOINT_DIGITS and number.isascii() and number.isdigit()
+    return int(number) if is_number else None
 
 
 def kv_key(bucket: str, key: str) -> str:

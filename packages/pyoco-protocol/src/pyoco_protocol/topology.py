@@ -13,6 +13,9 @@ MIN_API_LEVEL: Final = 4
 # How long the marker of an expired key is kept, so that a reconnecting watcher receives it.
 LIMIT_MARKER_SEC: Final = 3600
 
+# A checkpoint can be made again from the log, so it need not be kept as long as its execution.
+CHECKPOINT_TTL_SEC: Final = 2_592_000
+
 
 @dataclass(frozen=True, slots=True)
 class StreamSpec:
@@ -27,16 +30,25 @@ class StreamSpec:
     max_msgs: int | None = None
     max_bytes: int | None = None
     duplicate_window_sec: float = 120.0
+    allow_direct: bool = True
+    # The broker refuses to delete messages or to purge, and never takes such a denial back.
+    deny_delete: bool = False
+    deny_purge: bool = False
+    # The setting that makes the gateway purge this stream, if it does. A stream that exists and
+    # denies purges is then an error.
+    purged_because_of: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class BucketSpec:
-    """Configuration of a key-value bucket: history 1, direct gets allowed, no age limit."""
+    """Configuration of a key-value bucket: history 1, direct gets allowed."""
 
     name: str
     replicas: int
     # Earlier servers set a TTL on the worker registry, which hides disconnected workers.
     forbid_ttl: bool = False
+    # None means no age limit.
+    max_age_sec: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +99,11 @@ def names_from(settings: TopologySettings) -> Names:
         workflows_bucket=settings.workflows_object_store_bucket,
         run_log_stream=settings.run_log_stream,
         run_log_prefix=settings.run_log_subject_prefix,
+        execution_stream=settings.execution_stream,
+        execution_prefix=settings.execution_subject_prefix,
+        graph_stream=settings.graph_stream,
+        graph_prefix=settings.graph_subject_prefix,
+        checkpoints_bucket=settings.execution_checkpoints_kv_bucket,
     )
 
 
@@ -143,6 +160,48 @@ def key_topology(settings: TopologySettings) -> Topology:
     names = names_from(settings)
     bucket = BucketSpec(name=names.auth_bucket, replicas=settings.replicas)
     return Topology(names=names, streams=(), buckets=(bucket,))
+
+
+def execution_topology(settings: TopologySettings) -> Topology:
+    """Return the streams and the bucket of executions and graphs.
+
+    They are not a part of `wanted_topology`: workers do not use them, and a broker with the
+    permissions of an earlier release must still execute runs.
+    """
+    names = names_from(settings)
+    purges = settings.execution_retention_sec > 0
+    return Topology(
+        names=names,
+        streams=(
+            # No limit: a limit would drop the beginning of a log.
+            StreamSpec(
+                name=names.execution_stream,
+                subjects=(names.all_executions,),
+                retention="limits",
+                discard="new",
+                replicas=settings.replicas,
+                deny_delete=True,
+                deny_purge=not purges,
+                purged_because_of="PYOCO_EXECUTION_RETENTION_SEC" if purges else None,
+            ),
+            StreamSpec(
+                name=names.graph_stream,
+                subjects=(names.all_graphs,),
+                retention="limits",
+                discard="new",
+                replicas=settings.replicas,
+                deny_delete=True,
+                deny_purge=True,
+            ),
+        ),
+        buckets=(
+            BucketSpec(
+                name=names.checkpoints_bucket,
+                replicas=settings.replicas,
+                max_age_sec=CHECKPOINT_TTL_SEC,
+            ),
+        ),
+    )
 
 
 def wanted_consumer(tag: str, names: Names, settings: ConsumerSettings) -> ConsumerSpec:

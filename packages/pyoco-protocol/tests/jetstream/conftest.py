@@ -7,7 +7,7 @@ import pytest
 from pyoco_protocol.jetstream.connection import Broker, open_broker
 from pyoco_protocol.jetstream.ensure import ensure_topology
 from pyoco_protocol.settings import BrokerSettings, TopologySettings
-from pyoco_protocol.topology import wanted_topology
+from pyoco_protocol.topology import execution_topology, wanted_topology
 from pyoco_testkit.nats_server import NatsServer
 
 
@@ -17,6 +17,7 @@ async def broker(nats_server: NatsServer) -> AsyncGenerator[Broker]:
 
     async def prepare(opened: Broker) -> None:
         await ensure_topology(opened.client, wanted_topology(TopologySettings()))
+        await ensure_topology(opened.client, execution_topology(TopologySettings()))
 
     settings = BrokerSettings(nats_url=nats_server.url)
     async with open_broker(settings, name="tests", prepare=prepare) as opened:

@@ -6,12 +6,14 @@ from typing import get_args
 import pytest
 
 from pyoco_protocol import problems
+from pyoco_protocol.executions.rejections import Rejection
 from pyoco_protocol.problems import (
     CATALOGUE,
     ApiKeyInvalidError,
     ApiKeyMissingError,
     ApiKeyNotFoundError,
     ApiKeyUnchangeableError,
+    ApprovalsNeedKeysError,
     AttemptsExhaustedError,
     BodyTooLargeError,
     BrokerLockHeldError,
@@ -25,20 +27,33 @@ from pyoco_protocol.problems import (
     ChildDiedError,
     ChildLimitError,
     CliUsageError,
+    CommandRejectedError,
+    CommitNotFoundError,
     ContentEncodingError,
     DeadLetterNotFoundError,
     DlqPublishError,
     EmbeddedBrokerError,
+    ExecutionBusyError,
     ExecutionFailedError,
+    ExecutionKeyReusedError,
+    ExecutionNotFoundError,
+    ExecutionPayloadTooLargeError,
+    ExecutionsUnavailableError,
     FlowNotFoundError,
     ForeignOriginError,
     GatewayUnreachableError,
+    GraphCorruptError,
+    GraphNotFoundError,
+    GraphRefusedError,
     HeadersTooLargeError,
     HostNotAllowedError,
     HostUnclearError,
     HttpVersionError,
+    IdempotencyKeyRequiredError,
     IdempotencyKeyReusedError,
+    IndexNotReadyError,
     InProgressError,
+    InputInvalidError,
     InternalError,
     InvalidHttpError,
     InvalidJobError,
@@ -47,10 +62,14 @@ from pyoco_protocol.problems import (
     Language,
     ListNotReadyError,
     ListQueryError,
+    LogCorruptError,
     LoggingSetupError,
+    LogTooNewError,
     MethodNotAllowedError,
+    NodeNotFoundError,
     NotRedrivableError,
     OrphanRunError,
+    OutcomeUnknownError,
     ParamsTooLargeError,
     PortBusyError,
     Problem,
@@ -61,6 +80,8 @@ from pyoco_protocol.problems import (
     RunNotOverError,
     RunTimedOutError,
     ScopeMissingError,
+    SeqNotReachedError,
+    SeqOutOfRangeError,
     SettingProblem,
     SettingsError,
     SlowRequestError,
@@ -70,6 +91,7 @@ from pyoco_protocol.problems import (
     TerminalWriteError,
     TooManyRequestsError,
     UnsupportedContentTypeError,
+    VersionMismatchError,
     WheelNotFoundError,
     WheelSyncError,
     WheelTooLargeError,
@@ -85,7 +107,7 @@ from pyoco_protocol.problems import (
 RUN = "7d0c1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4"
 SPEC_NUMBERS = [f"{number:04}" for number in range(1, 25)]
 SERVER_NUMBERS = [
-    f"{number:04}" for number in (*range(101, 121), 123, 125, 126, 130, *range(133, 146))
+    f"{number:04}" for number in (*range(101, 121), 123, 125, 126, 130, *range(133, 165))
 ]
 JAPANESE = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
 
@@ -134,6 +156,12 @@ NOT_RETRYABLE = {
     "0133",
     "0134",
     "0136",
+    "0146",
+    "0147",
+    "0148",
+    "0149",
+    "0157",
+    "0158",
 }
 
 FAULTS = [("params.n", "must be a number"), ("tag", "must not hold a dot")]
@@ -208,6 +236,31 @@ EXAMPLES: list[tuple[PyocoError, str, int]] = [
     (WorkerIdTakenError("w1", "life"), "0117", 500),
     (ListNotReadyError(2), "0123", 503),
     (WorkerIdTakenError("gpu-1", "4f0e9a51"), "0117", 500),
+    (ExecutionNotFoundError(RUN), "0146", 404),
+    (NodeNotFoundError(RUN, "fetch"), "0147", 404),
+    (GraphNotFoundError("order-intake", 3), "0148", 404),
+    (CommitNotFoundError(RUN, 7), "0149", 404),
+    (
+        CommandRejectedError("StartNode", Rejection.NODE_NOT_READY, status="ACTIVE", seq=7),
+        "0150",
+        409,
+    ),
+    (ExecutionKeyReusedError(RUN), "0102", 409),
+    (VersionMismatchError("order-intake", expected=2, latest=3), "0151", 412),
+    (ExecutionPayloadTooLargeError("output", 65_536, 65_537), "0101", 413),
+    (IdempotencyKeyRequiredError(), "0152", 422),
+    (InputInvalidError(FAULTS), "0153", 422),
+    (GraphRefusedError([{"code": "CYCLE", "where": "nodes", "message": "a, b"}]), "0154", 422),
+    (ApprovalsNeedKeysError("order-intake"), "0155", 422),
+    (SeqOutOfRangeError(9, 7), "0156", 422),
+    (LogCorruptError(RUN, 3, "prevHash differs"), "0157", 500),
+    (GraphCorruptError("order-intake", 3, "the hash differs"), "0158", 500),
+    (OutcomeUnknownError(RUN), "0159", 503),
+    (ExecutionBusyError(RUN), "0160", 503),
+    (LogTooNewError(RUN, "version 2"), "0161", 503),
+    (IndexNotReadyError(), "0162", 503),
+    (SeqNotReachedError(9, 7), "0163", 503),
+    (ExecutionsUnavailableError("the stream is missing"), "0164", 503),
 ]
 
 

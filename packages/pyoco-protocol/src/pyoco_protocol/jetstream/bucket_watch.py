@@ -6,7 +6,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, Final, Protocol
 
 import anyio
 import anyio.lowlevel
@@ -73,11 +73,9 @@ class StreamWatch:
 
     The key is the subject without `prefix`, the value is the message body, the revision is its
     sequence. `room` is awaited before more changes are requested; a follower that buffers changes
-    uses it to limit its buffer.
+    uses it to limit its buffer. With `latest_first`, only the last message of each subject is
+    passed of those that exist at the beginning, and then every message that follows.
     """
-
-    # Deliver policy of a watch that starts from the beginning.
-    _first: ClassVar[str] = "all"
 
     def __init__(
         self,
@@ -86,11 +84,15 @@ class StreamWatch:
         prefix: str,
         follower: Follower,
         room: Callable[[], Awaitable[None]] | None = None,
+        *,
+        latest_first: bool = False,
     ) -> None:
         self._broker = broker
         self._stream = stream
         self._prefix = prefix
         self._room = room
+        self._latest_first = latest_first
+        self._is_caught_up = False
         self._session: _Session | None = None
         self._follower = follower
         self._created: str | None = None
@@ -158,13 +160,18 @@ class StreamWatch:
             or (self.revision and not int(state["messages"]))
         ):
             self.revision = 0
+            self._is_caught_up = False
             self._created = info["created"]
             self._follower.on_reset()
         self._last_revision = int(state["last_seq"])
 
     def _consumer_config(self, name: str) -> dict[str, Any]:
-        start: dict[str, Any] = {"deliver_policy": self._first}
-        if self.revision:
+        start: dict[str, Any] = {"deliver_policy": "all"}
+        if self._latest_first and not self._is_caught_up:
+            # Also after an interruption: a start at the sequence reached so far would deliver
+            # all messages after it, not only the last of each subject.
+            start = {"deliver_policy": "last_per_subject"}
+        elif self.revision:
             start = {"deliver_policy": "by_start_sequence", "opt_start_seq": self.revision + 1}
         return {
             "stream_name": self._stream,
@@ -182,6 +189,15 @@ class StreamWatch:
     def _deliver(self, message: Msg) -> None:
         metadata = message.metadata
         revision = metadata.sequence.stream
+        if revision > self.revision:
+            self._pass_on(message)
+        # An earlier consumer may have delivered all of these.
+        if metadata.num_pending == 0:
+            self._catch_up()
+
+    def _pass_on(self, message: Msg) -> None:
+        metadata = message.metadata
+        revision = metadata.sequence.stream
         headers = message.headers or {}
         deleted = "KV-Operation" in headers or "Nats-Marker-Reason" in headers
         self.revision = revision
@@ -194,18 +210,15 @@ class StreamWatch:
                 pending=metadata.num_pending,
             )
         )
-        if metadata.num_pending == 0:
-            self._catch_up()
 
     def _catch_up(self) -> None:
+        self._is_caught_up = True
         self.revision = max(self.revision, self._last_revision)
         self._follower.on_caught_up()
 
 
 class BucketWatch(StreamWatch):
     """Passes the latest value of every key to a follower, then every change, in order."""
-
-    _first = "last_per_subject"
 
     def __init__(
         self,
@@ -215,7 +228,7 @@ class BucketWatch(StreamWatch):
         room: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         stream, prefix = subjects.kv_stream(bucket), subjects.kv_key(bucket, "")
-        super().__init__(broker, stream, prefix, follower, room)
+        super().__init__(broker, stream, prefix, follower, room, latest_first=True)
 
 
 class _Session:

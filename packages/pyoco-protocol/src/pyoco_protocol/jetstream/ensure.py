@@ -9,7 +9,13 @@ from nats.aio.client import Client
 
 from pyoco_protocol import subjects
 from pyoco_protocol.jetstream.requests import RefusedError, ask
-from pyoco_protocol.problems import BrokerTooOldError
+from pyoco_protocol.problems import (
+    BrokerPermissionError,
+    BrokerTooOldError,
+    BrokerUnavailableError,
+    SettingProblem,
+    SettingsError,
+)
 from pyoco_protocol.topology import (
     LIMIT_MARKER_SEC,
     MIN_API_LEVEL,
@@ -29,6 +35,9 @@ _ALREADY_THERE: Final = frozenset({10058, 10148, 10013})
 _NO_SPACE: Final = 10047
 _LEAST_STREAM_BYTES: Final = 16_777_216
 _NANOSECONDS: Final = 1_000_000_000
+
+# A commit of an execution can be as large as this, with its headers.
+EXECUTION_PAYLOAD_BYTES: Final = 1_048_576
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,24 +59,93 @@ async def check_broker(client: Client) -> None:
         raise BrokerTooOldError(str(server), level, MIN_API_LEVEL)
 
 
+class PayloadLimitError(BrokerUnavailableError):
+    """The broker accepts only messages that are too small for executions."""
+
+    def __init__(self, found: int) -> None:
+        super().__init__(
+            f"max_payload of the broker is {found} bytes; executions need at least "
+            f"{EXECUTION_PAYLOAD_BYTES}"
+        )
+
+
+def check_execution_payload(client: Client) -> None:
+    """Raise PayloadLimitError if a commit of an execution may not fit into a message."""
+    if client.max_payload < EXECUTION_PAYLOAD_BYTES:
+        raise PayloadLimitError(client.max_payload)
+
+
 async def ensure_topology(client: Client, topology: Topology) -> list[Difference]:
     """Create missing streams and buckets; return the differences of existing ones.
 
-    Many processes may run this at the same time.
+    Many processes may run this at the same time. Raises SettingsError if a setting needs what an
+    existing stream denies for ever.
     """
     differences: list[Difference] = []
-    for stream in topology.streams:
-        differences += await _ensure_stream(client, _stream_config(stream))
-    for bucket in topology.buckets:
-        config = _bucket_config(bucket)
-        found = await _ensure_stream(client, config)
-        if bucket.forbid_ttl and any(each.setting == "max_age" for each in found):
-            await _remove_ttl(client, config["name"])
-            found = [each for each in found if each.setting != "max_age"]
-        differences += found
-    for objects in topology.object_buckets:
-        differences += await _ensure_stream(client, _object_bucket_config(objects))
+    for spec in _specs(topology):
+        differences += await _ensure(client, spec)
     return differences
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A stream that is missing and cannot be created, or that cannot be looked up."""
+
+    resource: str
+    error: BrokerPermissionError | RefusedError
+
+
+async def ensure_optional(
+    client: Client, topology: Topology
+) -> tuple[list[Difference], list[Failure]]:
+    """Create missing streams and buckets as far as the broker permits it.
+
+    Returns the differences of existing ones, and what the broker refused, by name. Raises as
+    `ensure_topology` does for everything else, such as a lost connection.
+    """
+    differences: list[Difference] = []
+    failures: list[Failure] = []
+    for spec in _specs(topology):
+        try:
+            differences += await _ensure(client, spec)
+        except (BrokerPermissionError, RefusedError) as error:
+            failures.append(Failure(_config(spec)["name"], error))
+    return differences, failures
+
+
+_Spec = StreamSpec | BucketSpec | ObjectBucketSpec
+
+
+def _specs(topology: Topology) -> tuple[_Spec, ...]:
+    return (*topology.streams, *topology.buckets, *topology.object_buckets)
+
+
+async def _ensure(client: Client, spec: _Spec) -> list[Difference]:
+    config = _config(spec)
+    found = await _ensure_stream(client, config)
+    if isinstance(spec, StreamSpec) and spec.purged_because_of is not None:
+        _require_purges(spec.name, spec.purged_because_of, found)
+    if (
+        isinstance(spec, BucketSpec)
+        and spec.forbid_ttl
+        and any(each.setting == "max_age" for each in found)
+    ):
+        await _remove_ttl(client, config["name"])
+        return [each for each in found if each.setting != "max_age"]
+    return found
+
+
+def _require_purges(stream: str, variable: str, found: list[Difference]) -> None:
+    if not any(each.setting == "deny_purge" for each in found):
+        return
+    what = (
+        f"needs a stream that can be purged, and {stream} was created with deny_purge, which the "
+        "broker never takes back. Set it to 0 to keep all executions. Or stop the gateways, back "
+        f"up {stream} (nats stream backup), delete it, and restore it from the backup with "
+        "deny_purge off (nats stream restore --config). Or begin with an empty stream: set "
+        "PYOCO_EXECUTION_STREAM and PYOCO_EXECUTION_SUBJECT_PREFIX to new names"
+    )
+    raise SettingsError([SettingProblem(variable, what, "0")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,9 +282,13 @@ def differences_of(
 
 def stream_configs(topology: Topology) -> list[dict[str, Any]]:
     """Return the wanted configuration of all streams, including those of buckets."""
-    streams = [_stream_config(stream) for stream in topology.streams]
-    buckets = [_bucket_config(bucket) for bucket in topology.buckets]
-    return streams + buckets + [_object_bucket_config(each) for each in topology.object_buckets]
+    return [_config(spec) for spec in _specs(topology)]
+
+
+def _config(spec: _Spec) -> dict[str, Any]:
+    if isinstance(spec, StreamSpec):
+        return _stream_config(spec)
+    return _bucket_config(spec) if isinstance(spec, BucketSpec) else _object_bucket_config(spec)
 
 
 def _stream_config(spec: StreamSpec) -> dict[str, Any]:
@@ -222,7 +304,9 @@ def _stream_config(spec: StreamSpec) -> dict[str, Any]:
         "max_bytes": spec.max_bytes if spec.max_bytes is not None else -1,
         "max_age": round((spec.max_age_sec or 0) * _NANOSECONDS),
         "duplicate_window": round(spec.duplicate_window_sec * _NANOSECONDS),
-        "allow_direct": True,
+        "allow_direct": spec.allow_direct,
+        "deny_delete": spec.deny_delete,
+        "deny_purge": spec.deny_purge,
     }
 
 
@@ -231,6 +315,7 @@ def _bucket_config(spec: BucketSpec) -> dict[str, Any]:
         "name": subjects.kv_stream(spec.name),
         "subjects": [subjects.kv_key(spec.name, ">")],
         **_without_limits(spec.replicas),
+        "max_age": round((spec.max_age_sec or 0) * _NANOSECONDS),
         "max_msgs_per_subject": 1,
         "allow_direct": True,
         "allow_rollup_hdrs": True,

@@ -57,8 +57,12 @@ class JetStreamFound:
 
 async def bucket_state(client: Client, bucket: str) -> StreamState:
     """Return the state of a bucket's stream."""
-    answer = await ask(client, f"{_API}.STREAM.INFO.{subjects.kv_stream(bucket)}")
-    return _state(answer)
+    return await stream_state(client, subjects.kv_stream(bucket))
+
+
+async def stream_state(client: Client, stream: str) -> StreamState:
+    """Return the state of a stream."""
+    return _state(await ask(client, f"{_API}.STREAM.INFO.{stream}"))
 
 
 async def jetstream_found(client: Client) -> JetStreamFound:

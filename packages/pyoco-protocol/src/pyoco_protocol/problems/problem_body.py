@@ -31,8 +31,8 @@ class Problem(BaseModel):
         """Return the body for `error`, with message and hint in `language`."""
         return cls.model_validate(
             {
-                **{key: _encodable(value) for key, value in error.extra.items()},
-                "detail": _encodable(error.detail),
+                **{key: encodable(value) for key, value in error.extra.items()},
+                "detail": encodable(error.detail),
                 "err_id": error.entry.err_id,
                 "msg_id": error.entry.msg_id,
                 "message": error.message(language),
@@ -42,14 +42,14 @@ class Problem(BaseModel):
         )
 
 
-def _encodable(value: JsonValue) -> JsonValue:
+def encodable(value: JsonValue) -> JsonValue:
     """Return `value` with lone surrogates escaped: JSON allows them, UTF-8 does not."""
     if isinstance(value, str):
         return value.encode(errors="backslashreplace").decode()
     if isinstance(value, list):
-        return [_encodable(item) for item in value]
+        return [encodable(item) for item in value]
     if isinstance(value, dict):
-        return {str(_encodable(key)): _encodable(item) for key, item in value.items()}
+        return {str(encodable(key)): encodable(item) for key, item in value.items()}
     return value
 
 

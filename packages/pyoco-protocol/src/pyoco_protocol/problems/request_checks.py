@@ -41,6 +41,7 @@ class RequestTimedOutError(PyocoError):
 
     entry = CATALOGUE["ERR-PYOCO-0137"]
     status = HTTPStatus.SERVICE_UNAVAILABLE
+    code = "OUTCOME_UNKNOWN"
 
     def __init__(self, timeout_sec: float) -> None:
         super().__init__(f"no response within {timeout_sec:g} s")

@@ -78,6 +78,7 @@ class ListNotReadyError(PyocoError):
 
     entry = CATALOGUE["ERR-PYOCO-0123"]
     status = HTTPStatus.SERVICE_UNAVAILABLE
+    code = "INDEX_NOT_READY"
 
     def __init__(self, retry_after_sec: int) -> None:
         super().__init__(
@@ -127,6 +128,8 @@ class ApiKeyInvalidError(PyocoError):
 
     entry = CATALOGUE["ERR-PYOCO-0015"]
     status = HTTPStatus.FORBIDDEN
+    code = "UNAUTHENTICATED"
+    execution_status = HTTPStatus.UNAUTHORIZED
 
     def __init__(self, *, is_of_earlier_server: bool = False) -> None:
         super().__init__(
@@ -144,7 +147,9 @@ class ScopeMissingError(PyocoError):
     status = HTTPStatus.FORBIDDEN
 
     def __init__(self, scope: str) -> None:
-        super().__init__(f"this request requires a key with the scope {scope}")
+        super().__init__(
+            f"this request requires a key with the scope {scope}", details={"scope": str(scope)}
+        )
 
 
 class TooManyRequestsError(PyocoError):
@@ -165,6 +170,7 @@ class IdempotencyKeyReusedError(PyocoError):
 
     entry = CATALOGUE["ERR-PYOCO-0102"]
     status = HTTPStatus.CONFLICT
+    code = "IDEMPOTENCY_KEY_REUSED"
 
     def __init__(self, run_id: str) -> None:
         super().__init__(
@@ -271,6 +277,7 @@ class SubmitOutcomeUnknownError(PyocoError):
 
     entry = CATALOGUE["ERR-PYOCO-0107"]
     status = HTTPStatus.SERVICE_UNAVAILABLE
+    code = "OUTCOME_UNKNOWN"
 
     def __init__(self, run_id: str) -> None:
         super().__init__(

@@ -1,5 +1,6 @@
 """Names and limits of streams, buckets and subjects."""
 
+from itertools import combinations
 from typing import Final, Self
 
 from pydantic import model_validator
@@ -16,6 +17,9 @@ from pyoco_protocol.settings.values import (
 from pyoco_protocol.subjects import Names
 
 _NAMES: Final = Names()
+
+# Beginnings of the settings of streams: each has a `_stream` and a `_subject_prefix`.
+_STREAMS: Final = ("work", "dlq", "run_log", "execution", "graph")
 
 
 class TopologySettings(PyocoSettings):
@@ -72,9 +76,33 @@ class TopologySettings(PyocoSettings):
         "1073741824",
     )
 
+    execution_stream: Name = setting(
+        _NAMES.execution_stream, "Stream of the commits of executions.", "PYOCO_EXECUTIONS"
+    )
+    execution_subject_prefix: SubjectPrefix = setting(
+        _NAMES.execution_prefix, "Commits are published on `<prefix>.<execution_id>`.", "pyoco.exec"
+    )
+    execution_retention_sec: Age = setting(
+        0,
+        "How long an execution is kept after its end; 0 means no limit. A stream that was created "
+        "with 0 cannot be purged, and a gateway with another value then refuses it.",
+        "7776000",
+    )
+    execution_checkpoints_kv_bucket: Name = setting(
+        _NAMES.checkpoints_bucket, "Bucket of checkpoints of executions.", "pyoco_exec_checkpoints"
+    )
+    graph_stream: Name = setting(
+        _NAMES.graph_stream, "Stream of the versions of graphs.", "PYOCO_GRAPHS"
+    )
+    graph_subject_prefix: SubjectPrefix = setting(
+        _NAMES.graph_prefix,
+        "Versions of graphs are published on `<prefix>.<tenant>.<graph_id>`.",
+        "pyoco.graph",
+    )
+
     @model_validator(mode="after")
     def _names_do_not_overlap(self) -> Self:
-        for one, other in (("work", "dlq"), ("work", "run_log"), ("dlq", "run_log")):
+        for one, other in combinations(_STREAMS, 2):
             self._require_separate_streams(one, other)
         taken: set[str] = set()
         for field in (
@@ -82,6 +110,7 @@ class TopologySettings(PyocoSettings):
             "workers_kv_bucket",
             "auth_kv_bucket",
             "wheel_history_kv_bucket",
+            "execution_checkpoints_kv_bucket",
         ):
             bucket: str = getattr(self, field)
             if bucket in taken:

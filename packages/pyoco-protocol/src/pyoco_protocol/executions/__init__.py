@@ -1,0 +1,1 @@
+"""The vocabulary of executions: statuses, commands, events, rejections and the commit record."""

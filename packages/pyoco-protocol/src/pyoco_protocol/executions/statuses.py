@@ -1,0 +1,96 @@
+"""The statuses of executions and nodes, with their ranks."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+
+class ExecutionStatus(StrEnum):
+    """The status of an execution, as it travels in JSON."""
+
+    ACTIVE = "ACTIVE"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    CANCELED = "CANCELED"
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether the execution has ended."""
+        return self is not ExecutionStatus.ACTIVE
+
+
+class NodeStatus(StrEnum):
+    """The status of a node, as it travels in JSON."""
+
+    IDLE = "IDLE"
+    READY = "READY"
+    RUNNING = "RUNNING"
+    WAITING = "WAITING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    CANCELED = "CANCELED"
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether the node has ended."""
+        return self in TERMINAL_NODE
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a worker, a person or a timer can move the node."""
+        return self in OPEN_NODE
+
+
+TERMINAL_NODE: Final = frozenset({NodeStatus.SUCCEEDED, NodeStatus.FAILED, NodeStatus.CANCELED})
+OPEN_NODE: Final = frozenset({NodeStatus.READY, NodeStatus.RUNNING, NodeStatus.WAITING})
+
+# A status never falls in rank, except WAITING to RUNNING by NODE_RESUMED.
+NODE_RANKS: Final[Mapping[NodeStatus, int]] = {
+    NodeStatus.IDLE: 100,
+    NodeStatus.READY: 200,
+    NodeStatus.RUNNING: 300,
+    NodeStatus.WAITING: 400,
+    NodeStatus.SUCCEEDED: 500,
+    NodeStatus.FAILED: 600,
+    NodeStatus.CANCELED: 700,
+}
+EXECUTION_RANKS: Final[Mapping[ExecutionStatus, int]] = {
+    ExecutionStatus.ACTIVE: 100,
+    ExecutionStatus.COMPLETED: 200,
+    ExecutionStatus.FAILED: 300,
+    ExecutionStatus.CANCELED: 400,
+}
+
+
+class LateOutcome(StrEnum):
+    """How an interrupted attempt ended."""
+
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    STOPPED = "STOPPED"
+    LOST = "LOST"
+
+
+class CancelReason(StrEnum):
+    """Why a node was canceled."""
+
+    EXECUTION_CANCELED = "EXECUTION_CANCELED"
+    EXECUTION_FAILED = "EXECUTION_FAILED"
+    JOIN_PASSED = "JOIN_PASSED"
+    JOIN_FAILED = "JOIN_FAILED"
+    NOT_TAKEN = "NOT_TAKEN"
+    UPSTREAM_FAILED = "UPSTREAM_FAILED"
+    UPSTREAM_CANCELED = "UPSTREAM_CANCELED"
+
+    @property
+    def is_by_execution(self) -> bool:
+        """Whether the end of the execution canceled the node."""
+        return self in (CancelReason.EXECUTION_CANCELED, CancelReason.EXECUTION_FAILED)
+
+
+class FailReason(StrEnum):
+    """Why an execution failed."""
+
+    NODE_FAILED = "NODE_FAILED"
+    FAILED_NODE_REACHED = "FAILED_NODE_REACHED"
+    NO_SUCCESS_REACHED = "NO_SUCCESS_REACHED"

@@ -1,0 +1,1 @@
+"""Graphs of executions: the document, its validation, conditions and templates."""
