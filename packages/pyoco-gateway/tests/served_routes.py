@@ -1,6 +1,6 @@
 """All routes that a gateway serves, and the rules about them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from starlette.routing import Route
@@ -53,6 +53,12 @@ def example_of(path: str) -> str:
     for name, value in EXAMPLES.items():
         path = path.replace(name, value)
     return path
+
+
+def err_id_in(body: Mapping[str, Any]) -> str:
+    """Return the error id in the body of an error, in either of its two forms."""
+    err_id: str = body["error"]["details"]["errId"] if "error" in body else body["err_id"]
+    return err_id
 
 
 def _middleware(app: Any) -> Iterator[Any]:

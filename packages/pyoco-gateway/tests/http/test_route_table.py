@@ -10,10 +10,13 @@ from pyoco_gateway.access.caller import KeyScope
 from pyoco_gateway.http.body_rules import BodyRule
 from pyoco_gateway.http.route_table import (
     Access,
+    AnyOf,
     MatchRoute,
+    PathRule,
     Requirement,
     RouteTable,
     UndecidedRouteError,
+    scopes_in,
 )
 from pyoco_gateway.route_rules import route_rules
 from pyoco_protocol.settings import SnapshotSettings
@@ -126,3 +129,56 @@ async def test_the_middleware_gets_nothing_but_http_requests(kind: str, called: 
     await match_route({"type": kind, "method": "GET", "path": "/runs"}, receive, send)
 
     assert seen == called
+
+
+READ_OR_OPS = AnyOf(KeyScope.RUNS_READ, KeyScope.OPS)
+
+
+@pytest.mark.parametrize(
+    ("required", "scopes"),
+    [
+        (Access.PUBLIC, ()),
+        (Access.ANY_KEY, ()),
+        (KeyScope.OPS, (KeyScope.OPS,)),
+        (READ_OR_OPS, (KeyScope.RUNS_READ, KeyScope.OPS)),
+    ],
+)
+def test_a_requirement_has_no_scope_or_one_or_several(
+    required: Requirement, scopes: tuple[KeyScope, ...]
+) -> None:
+    assert scopes_in(required) == scopes
+
+
+def test_alternatives_are_written_as_the_documentation_writes_them() -> None:
+    assert str(READ_OR_OPS) == "`runs:read` or `ops`"
+
+
+def test_a_path_with_a_placeholder_has_its_own_body_rule() -> None:
+    own = BodyRule.json_or_yaml(5)
+    rules = {
+        "/documents": PathRule({"GET": KeyScope.OPS}, BodyRule.json(7)),
+        "/documents/{name}": PathRule({"PUT": READ_OR_OPS, "GET": KeyScope.OPS}, own),
+        "/documents/{name}/versions/{n}": PathRule({"GET": KeyScope.OPS}),
+    }
+    found = RouteTable(
+        [
+            Route(path, _nothing, methods=[method])
+            for path, rule in rules.items()
+            for method in rule.methods
+        ],
+        # Starlette adds HEAD to each GET.
+        {
+            path: PathRule({**rule.methods, "HEAD": KeyScope.OPS}, rule.body)
+            for path, rule in rules.items()
+        },
+        default_body=BODY,
+    )
+
+    assert found.match("PUT", "/documents/a").body is own
+    assert found.match("PUT", "/documents/a").requires is READ_OR_OPS
+    assert found.match("DELETE", "/documents/a").body is own
+    assert found.match("PUT", "/documents").body == BodyRule.json(7)
+    assert found.match("PUT", "/documents/a/versions/1").body is BODY
+    # The framework matches it like the literal path, and the literal path is not asked for.
+    assert found.match("PUT", "/documents\n").body is BODY
+    assert found.match("PUT", "/nothing").body is BODY

@@ -1,13 +1,15 @@
 """The caller of a request: its tenant, its key and its scopes."""
 
 from collections.abc import Mapping, MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
 # Tenant of runs without a tenant: those submitted while authentication was off.
 DEFAULT_TENANT: Final = "default"
 _SCOPE_KEY: Final = "pyoco.caller"
+# The actor id of callers without a key.
+_NO_KEY: Final = "anonymous"
 
 
 class KeyScope(StrEnum):
@@ -17,6 +19,12 @@ class KeyScope(StrEnum):
     RUNS_WRITE = "runs:write"
     OPS = "ops"
     WHEELS_WRITE = "wheels:write"
+    EXECUTIONS_READ = "executions:read"
+    # All commands. The next two are for keys that may send some of them only.
+    EXECUTIONS_WRITE = "executions:write"
+    EXECUTIONS_WORK = "executions:work"
+    EXECUTIONS_RESUME = "executions:resume"
+    GRAPHS_WRITE = "graphs:write"
     ADMIN = "admin"
 
 
@@ -27,6 +35,16 @@ class Caller:
     tenant_id: str | None
     key_id: str | None
     scopes: frozenset[KeyScope]
+    # Not compared: an open stream goes on when its key gets another name.
+    key_name: str | None = field(default=None, compare=False)
+
+    @property
+    def actor_id(self) -> str:
+        """The id under which events name the caller.
+
+        The name of the key comes first: a rotated key has the same name and another id.
+        """
+        return self.key_name or self.key_id or _NO_KEY
 
     def may(self, scope: KeyScope) -> bool:
         """Return whether the caller's key has `scope`."""

@@ -12,7 +12,7 @@ from pyoco_protocol.problems import ApiKeyInvalidError, BrokerUnavailableError
 
 def caller_with(record: ApiKeyRecord) -> Caller:
     """Return the caller that a key identifies."""
-    return Caller(record.tenant_id, record.key_id, record.scopes)
+    return Caller(record.tenant_id, record.key_id, record.scopes, record.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from pyoco_gateway.access.refusal_counter import Refusal, RefusalCounter
 from pyoco_gateway.access.services import AccessServices
 from pyoco_gateway.http.client_address import client_address_of
 from pyoco_gateway.http.errors import answer_problem, leave_refusals_unlogged
+from pyoco_gateway.http.execution_paths import is_execution_path
 from pyoco_gateway.http.provided import provided
 from pyoco_gateway.http.rate_limiter import (
     UNAUTHENTICATED_BURST,
@@ -24,7 +25,7 @@ from pyoco_gateway.http.rate_limiter import (
     RateLimiter,
     refusal_log_limiter,
 )
-from pyoco_gateway.http.route_table import Access, match_of
+from pyoco_gateway.http.route_table import Access, Requirement, match_of, scopes_in
 from pyoco_protocol.problems import (
     ApiKeyInvalidError,
     ApiKeyMissingError,
@@ -130,10 +131,8 @@ class AccessMiddleware:
         caller = self._authenticated(scope)
         if self._per_key is not None and (wait := self._per_key.wait_for(caller.key_id)):
             raise self._too_many(Refusal.KEY_RATE, wait, key_id=caller.key_id)
-        if requires is not Access.ANY_KEY and not (
-            isinstance(requires, KeyScope) and caller.may(requires)
-        ):
-            raise _RefusedError(Refusal.SCOPE_MISSING, ScopeMissingError(requires))
+        if requires is not Access.ANY_KEY:
+            _require_scope(caller, requires)
         return caller
 
     def _authenticated_or_anonymous(self, scope: Scope) -> Caller:
@@ -169,7 +168,7 @@ class AccessMiddleware:
     def _wrong_key(
         self, scope: Scope, key_id: str | None, error: ApiKeyInvalidError
     ) -> _RefusedError:
-        """Return the refusal of a wrong key: 403, or 429 after too many of them.
+        """Return the refusal of a wrong key: 403 or 401, or 429 after too many of them.
 
         Failed attempts never delay a valid key. Otherwise a caller that knows another's key id and
         shares its address could lock it out. Guessing does not become feasible: there are 2^256
@@ -181,12 +180,22 @@ class AccessMiddleware:
             wait = wait or self._failures_of_address.wait_for(address)
             if wait:
                 return self._too_many(Refusal.BACK_OFF, wait, peer=address)
-        return _RefusedError(Refusal.KEY_INVALID, error)
+        # A 401 must have a challenge.
+        is_401 = is_execution_path(scope["path"])
+        return _RefusedError(Refusal.KEY_INVALID, error, _CHALLENGE if is_401 else None)
 
     def _too_many(self, reason: Refusal, wait: float, **caller: Any) -> _RefusedError:
         if not self._warnings.wait_for((reason, *caller.values())):
             _log.warning("caller exceeds its rate", extra={"reason": reason.value, **caller})
         return _RefusedError(reason, TooManyRequestsError(math.ceil(wait)))
+
+
+def _require_scope(caller: Caller, requires: Requirement) -> None:
+    scopes = scopes_in(requires)
+    for scope in scopes:
+        if isinstance(scope, KeyScope) and caller.may(scope):
+            return
+    raise _RefusedError(Refusal.SCOPE_MISSING, ScopeMissingError(scopes[0]))
 
 
 def _rates(per_sec: float, burst: int) -> RateLimiter | None:

@@ -4,13 +4,19 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
+from pyoco_gateway.http.execution_paths import is_execution_path
 from pyoco_gateway.http.query_rules import IGNORED_HEADER
-from pyoco_gateway.http.route_table import Access, Requirement, RouteRules
+from pyoco_gateway.http.route_table import Access, Requirement, RouteRules, scopes_in
+from pyoco_protocol.problems import ExecutionProblem
 from pyoco_protocol.settings import HttpAuthSettings, RateSettings
 
 _API_KEY: Final = "ApiKey"
 _BEARER: Final = "Bearer"
 _PROBLEM: Final = {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+_SCHEMAS: Final = "#/components/schemas/"
+_EXECUTION_PROBLEM: Final = {
+    "application/json": {"schema": {"$ref": f"{_SCHEMAS}{ExecutionProblem.__name__}"}}
+}
 _CHALLENGE: Final = {"WWW-Authenticate": {"schema": {"type": "string"}}}
 _IGNORED: Final = {
     IGNORED_HEADER: {
@@ -50,6 +56,9 @@ def described(
                     operation["responses"]["200"].setdefault("headers", {}).update(_IGNORED)
                 if requires is not Access.PUBLIC or rates.rate_per_peer:
                     _add(operation, HTTPStatus.TOO_MANY_REQUESTS, _RETRY)
+                if is_execution_path(path):
+                    _add(operation, HTTPStatus.SERVICE_UNAVAILABLE, _RETRY)
+                    _replace_problems(operation, components)
                 _correct(operation)
         return description
 
@@ -67,12 +76,23 @@ def _schemes(auth: HttpAuthSettings) -> dict[str, Any]:
 def _describe(operation: dict[str, Any], requires: Requirement, schemes: Mapping[str, Any]) -> None:
     if requires is Access.PUBLIC:
         return
-    scopes = [] if isinstance(requires, Access) else [str(requires)]
-    operation["security"] = [{name: scopes} for name in schemes]
+    # The list has alternatives: one scheme and one of the scopes will do.
+    scopes = [[str(scope)] for scope in scopes_in(requires)] or [[]]
+    operation["security"] = [{name: each} for name in schemes for each in scopes]
     _add(operation, HTTPStatus.UNAUTHORIZED, _CHALLENGE)
     _add(operation, HTTPStatus.FORBIDDEN)
     # The answer while the keys cannot be read.
     _add(operation, HTTPStatus.SERVICE_UNAVAILABLE)
+
+
+def _replace_problems(operation: dict[str, Any], components: dict[str, Any]) -> None:
+    """Describe the failures of a path of executions or graphs, which have a body of their own."""
+    schema = ExecutionProblem.model_json_schema(ref_template=_SCHEMAS + "{model}")
+    schemas = components.setdefault("schemas", {})
+    schemas |= {**schema.pop("$defs"), ExecutionProblem.__name__: schema}
+    for status, answer in operation["responses"].items():
+        if int(status) >= HTTPStatus.BAD_REQUEST:
+            answer["content"] = _EXECUTION_PROBLEM
 
 
 def _correct(operation: dict[str, Any]) -> None:
@@ -89,4 +109,4 @@ def _add(
         str(status.value), {"description": status.phrase, "content": _PROBLEM}
     )
     if headers:
-        answer.setdefault("headers", dict(headers))
+        answer.setdefault("headers", {}).update(headers)

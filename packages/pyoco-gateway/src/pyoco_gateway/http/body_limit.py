@@ -5,7 +5,9 @@ from typing import Final
 import anyio
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from pyoco_gateway.http.content_checks import content_refusal
 from pyoco_gateway.http.errors import answer_problem
+from pyoco_gateway.http.execution_paths import is_execution_path
 from pyoco_gateway.http.route_table import match_of
 
 # A client that is still sending when its connection is closed may never see the answer. So a
@@ -15,13 +17,21 @@ _DISCARD_SEC: Final = 2.0
 
 
 class BodyLimit:
-    """Answers 413 to a body above the limit of its path, whatever length the request declares."""
+    """Answers 413 to a body above the limit of its path, whatever length the request declares.
+
+    On the paths of executions and graphs it also answers 415, which `RequestChecks` does elsewhere.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on; count the bytes of its body as they are read."""
+        if is_execution_path(scope["path"]):
+            for name, value in scope["headers"]:
+                if (refusal := content_refusal(scope, name, value)) is not None:
+                    await answer_problem(refusal, scope, receive, send)
+                    return
         headers: dict[bytes, bytes] = dict(scope["headers"])
         declared = headers.get(b"content-length", b"")
         rule = match_of(scope).body

@@ -1,4 +1,4 @@
-"""What the body of a request may be: JSON or a form, and how large."""
+"""What the body of a request may be: JSON, YAML or a form, and how large."""
 
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
@@ -7,6 +7,7 @@ from pyoco_protocol.problems import BodyTooLargeError
 from pyoco_protocol.problems.base import TooLargeError
 
 JSON: Final = b"application/json"
+YAML: Final = b"application/yaml"
 FORM: Final = b"multipart/form-data"
 # The content types that a page can send to any site without a preflight request: see
 # "CORS-safelisted request-header" in the Fetch standard. A preflight request of another site gets
@@ -37,16 +38,23 @@ class FileLimit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BodyRule:
-    """The content type and the size that the requests of a path may have."""
+    """The content types and the size that the requests of a path may have."""
 
     content_type: bytes
     max_bytes: int
     file: FileLimit | None = None
+    # Further content types. If there are any, no others are accepted.
+    also: tuple[bytes, ...] = ()
 
     @classmethod
     def json(cls, max_bytes: int) -> Self:
         """Return the rule for JSON of at most `max_bytes`."""
         return cls(JSON, max_bytes)
+
+    @classmethod
+    def json_or_yaml(cls, max_bytes: int) -> Self:
+        """Return the rule for a document in JSON or YAML: its content type says which."""
+        return cls(JSON, max_bytes, also=(YAML,))
 
     @classmethod
     def form(cls, file: FileLimit) -> Self:
@@ -61,7 +69,16 @@ class BodyRule:
         media_type = media_type_in(header)
         if self.content_type == FORM:
             return media_type == FORM
+        if self.also:
+            # Without a type, a body is JSON or YAML by nothing but a guess. A request without a
+            # body may omit it, so the route refuses that.
+            return media_type in (b"", self.content_type, *self.also)
         return media_type not in _SIMPLE
+
+    @property
+    def supported(self) -> list[str]:
+        """The content types for the error that refuses others."""
+        return [each.decode() for each in (self.content_type, *self.also)]
 
     def exceeded(self, declared_bytes: int | None = None) -> TooLargeError:
         """Return the error for a larger body, whose size is known only if it was declared."""

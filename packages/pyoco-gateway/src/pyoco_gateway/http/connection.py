@@ -9,6 +9,7 @@ import httptools
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from pyoco_gateway.http.connection_refusals import refusal_of
 from pyoco_gateway.http.idle_connections import connections_to_close, max_connections
 from pyoco_gateway.http.rate_limiter import RateLimiter, refusal_log_limiter
 from pyoco_protocol.logging.setup import error_fields
@@ -17,7 +18,6 @@ from pyoco_protocol.problems import (
     HostUnclearError,
     HttpVersionError,
     InvalidHttpError,
-    Problem,
     PyocoError,
     SlowRequestError,
 )
@@ -362,18 +362,18 @@ class LimitedConnection(HttpToolsProtocol):
 
     def _send_refusal(self, error: PyocoError) -> None:
         self._waiting_refusal = None
+        # Between two requests, the target and the headers are those of the last one.
+        is_reading = self._reading != _NOTHING
+        refusal = refusal_of(
+            error,
+            target=self.url if is_reading else b"",
+            headers=self.scope["headers"] if is_reading else (),
+            default_headers=self.server_state.default_headers,
+        )
         if not self.config.refusal_log.wait_for(self.peer):
-            _log.info("request refused", extra={**error_fields(error), "peer": self.peer})
-        body = Problem.of(error).model_dump_json().encode()
-        headers = [
-            *self.server_state.default_headers,
-            (b"content-type", b"application/json"),
-            (b"content-length", str(len(body)).encode()),
-            (b"connection", b"close"),
-        ]
-        lines = b"".join(b"%b: %b\r\n" % header for header in headers)
-        first = f"HTTP/1.1 {error.status.value} {error.status.phrase}\r\n".encode()
-        self.transport.write(first + lines + b"\r\n" + body)
+            extra = {**error_fields(error), **refusal.log_fields, "peer": self.peer}
+            _log.info("request refused", extra=extra)
+        self.transport.write(refusal.data)
         if self.transport.can_write_eof():
             self.transport.write_eof()
         self.loop.call_later(_LINGER_SEC, self.transport.abort)

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pyoco_gateway.http.client_address import client_address_of
+from pyoco_gateway.http.execution_paths import is_execution_path
 from pyoco_gateway.http.rate_limiter import RateLimiter
 from pyoco_gateway.http.request_ids import request_id_of
 from pyoco_gateway.http.shortening import shortened
@@ -22,6 +23,7 @@ from pyoco_protocol.logging.setup import error_fields
 from pyoco_protocol.problems import (
     BodyTooLargeError,
     BrokerUnavailableError,
+    ExecutionProblem,
     InternalError,
     InvalidRequestError,
     Language,
@@ -41,6 +43,17 @@ _REFUSAL_LOG_KEY: Final = "pyoco.refusal_log"
 # Rate per address of log lines about refused requests of callers that may use the gateway.
 _REFUSALS_PER_SEC: Final = 5.0
 _REFUSALS_BURST: Final = 300
+# The Retry-After header of a 503 on the paths of executions and graphs, if the error has none.
+_RETRY_AFTER: Final = "1"
+
+
+class Answer(NamedTuple):
+    """The response to a failed request."""
+
+    status: HTTPStatus
+    body: bytes
+    # Headers that the error itself requires.
+    headers: Mapping[str, str]
 
 
 def add_error_handlers(app: FastAPI) -> None:
@@ -62,6 +75,26 @@ def invalid_request(faults: Iterable[Mapping[str, Any]], *, root: str) -> Invali
     if len(listed) > _MAX_FAULTS:
         shown.append((root, f"{len(listed) - _MAX_FAULTS} more faults"))
     return InvalidRequestError(shown)
+
+
+def answer_to(
+    error: PyocoError, path: str, *, language: Language = "en", request_id: str | None = None
+) -> Answer:
+    """Return the answer to a request for `path` that failed with `error`.
+
+    Errors on the paths of executions and graphs have a body of their own.
+    """
+    headers = {}
+    if (retry_after := error.extra.get("retry_after_sec")) is not None:
+        headers["Retry-After"] = str(retry_after)
+    if not is_execution_path(path):
+        problem = Problem.of(error, language=language, request_id=request_id)
+        return Answer(error.status, problem.model_dump_json().encode(), headers)
+    status = error.execution_status or error.status
+    if status is HTTPStatus.SERVICE_UNAVAILABLE:
+        headers.setdefault("Retry-After", _RETRY_AFTER)
+    body = ExecutionProblem.of(error, language=language, request_id=request_id)
+    return Answer(status, body.to_json(), headers)
 
 
 def named(error: PyocoError | RefusedError) -> PyocoError:
@@ -171,8 +204,6 @@ def _problem_response(
     if isinstance(error, BodyTooLargeError | WorkflowTooLargeError):
         # The unread rest of the body must not be parsed as the next request.
         headers = {**(headers or {}), "Connection": "close"}
-    if (retry_after := error.extra.get("retry_after_sec")) is not None:
-        headers = {**(headers or {}), "Retry-After": str(retry_after)}
     return _as_response(error, scope, headers)
 
 
@@ -190,17 +221,23 @@ def _is_flooding(scope: Scope) -> bool:
 
 
 def _as_response(error: PyocoError, scope: Scope, headers: Mapping[str, str] | None) -> Response:
-    problem = Problem.of(error, language=_language_of(scope), request_id=request_id_of(scope))
+    answer = answer_to(
+        error,
+        scope["path"],
+        language=language_in(scope["headers"]),
+        request_id=request_id_of(scope),
+    )
     return Response(
-        problem.model_dump_json(),
-        error.status,
-        headers=dict(headers or {}),
+        answer.body,
+        answer.status,
+        headers={**(headers or {}), **answer.headers},
         media_type="application/json",
     )
 
 
-def _language_of(scope: Scope) -> Language:
-    for name, value in scope["headers"]:
+def language_in(headers: Iterable[tuple[bytes, bytes]]) -> Language:
+    """Return the language that the headers of a request ask for."""
+    for name, value in headers:
         if name == b"accept-language":
             return language_from_accept(value.decode("latin-1"))
     return language_from_accept(None)

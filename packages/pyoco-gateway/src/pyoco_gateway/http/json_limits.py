@@ -12,14 +12,15 @@ MAX_KEYS: Final = 10_000
 
 TOO_DEEP: Final = f"is nested more than {MAX_DEPTH} deep"
 TOO_MANY_KEYS: Final = f"has more than {MAX_KEYS} keys"
+NOT_JSON: Final = "is not valid JSON"
 NOT_FINITE: Final = "NaN, Infinity and numbers beyond 1e308 are not JSON"
 REPEATED: Final = "has a key that comes twice"
 
 _STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 
 
-class _RefusedError(Exception):
-    """Stops the parser; its text says what is wrong."""
+class JsonFaultError(Exception):
+    """Stops the parser; its text says what is wrong, without values of the text."""
 
 
 def fault_in(value: dict[str, JsonValue], body: bytes, keys_around: int) -> str | None:
@@ -37,11 +38,32 @@ def fault_in(value: dict[str, JsonValue], body: bytes, keys_around: int) -> str 
     return None
 
 
+def value_in(body: bytes) -> JsonValue:
+    """Return a JSON text as a value; raise JsonFaultError if it is invalid or above the limits."""
+    try:
+        # Decoded here: the parser would guess other encodings than UTF-8.
+        value: JsonValue = json.loads(
+            body.decode(), object_pairs_hook=_object, parse_constant=_constant
+        )
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise JsonFaultError(f"{NOT_JSON}: {error.msg} at {where}") from None
+    except ValueError:
+        # Not UTF-8, or a number with thousands of digits.
+        raise JsonFaultError(NOT_JSON) from None
+    except RecursionError:
+        raise JsonFaultError(TOO_DEEP) from None
+    found = _keys_in(value)
+    if isinstance(found, str):
+        raise JsonFaultError(found)
+    return value
+
+
 def fault_in_text(body: bytes) -> str | None:
     """Return what is wrong with a valid JSON text; None if it is within the limits."""
     try:
         value = json.loads(body, object_pairs_hook=_object, parse_constant=_constant)
-    except _RefusedError as refused:
+    except JsonFaultError as refused:
         return str(refused)
     found = _keys_in(value)
     return found if isinstance(found, str) else None
@@ -79,9 +101,9 @@ def _keys_in(value: JsonValue) -> int | str:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise _RefusedError(REPEATED)
+        raise JsonFaultError(REPEATED)
     return found
 
 
 def _constant(_: str) -> Any:
-    raise _RefusedError(NOT_FINITE)
+    raise JsonFaultError(NOT_FINITE)

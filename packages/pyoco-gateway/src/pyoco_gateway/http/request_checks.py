@@ -6,7 +6,9 @@ import anyio
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pyoco_gateway.http.client_address import client_address_of
+from pyoco_gateway.http.content_checks import content_refusal
 from pyoco_gateway.http.errors import answer_problem
+from pyoco_gateway.http.execution_paths import is_execution_path
 from pyoco_gateway.http.host_names import AllowedHosts, host_in, normalized
 from pyoco_gateway.http.origins import SAFE_METHODS, foreign_origin
 from pyoco_gateway.http.rate_limiter import (
@@ -16,15 +18,12 @@ from pyoco_gateway.http.rate_limiter import (
     RateLimiter,
     refusal_log_limiter,
 )
-from pyoco_gateway.http.route_table import match_of
 from pyoco_gateway.http.shortening import shortened
 from pyoco_protocol.problems import (
-    ContentEncodingError,
     ForeignOriginError,
     HostNotAllowedError,
     HostUnclearError,
     PyocoError,
-    UnsupportedContentTypeError,
 )
 from pyoco_protocol.settings.origins import Origin
 
@@ -40,6 +39,9 @@ class RequestChecks:
     `hosts` are the accepted host names, and `trusted` the origins of other pages that may change
     data. With authentication `hosts` is None, and hosts and origins are not checked: a page of
     another origin does not have the API key.
+
+    On the paths of executions and graphs, `BodyLimit` checks content type and encoding, behind the
+    access check: there, a caller without a valid key always gets 401.
     """
 
     def __init__(
@@ -70,18 +72,15 @@ class RequestChecks:
         headers: dict[bytes, bytes] = {}
         hosts = 0
         is_unsafe = scope["method"] not in SAFE_METHODS
+        is_late = is_execution_path(scope["path"])
         for name, value in scope["headers"]:
             if name not in _CHECKED_HEADERS:
                 continue
             headers[name] = value
             if name == b"host":
                 hosts += 1
-            elif name == b"content-encoding" and value.lower() != b"identity":
-                return ContentEncodingError(_shown(value))
-            elif name == b"content-type" and is_unsafe:
-                rule = match_of(scope).body
-                if match_of(scope).methods is not None and not rule.accepts(value):
-                    return UnsupportedContentTypeError(_shown(value), [rule.content_type.decode()])
+            elif not is_late and (refusal := content_refusal(scope, name, value)) is not None:
+                return refusal
         if hosts > 1:
             return HostUnclearError("is repeated")
         if self._hosts is None:
@@ -123,7 +122,3 @@ def _origin_refusal(headers: dict[bytes, bytes], trusted: frozenset[Origin]) -> 
 def _text(headers: dict[bytes, bytes], name: bytes) -> str | None:
     value = headers.get(name)
     return None if value is None else value.decode("latin-1").strip()
-
-
-def _shown(value: bytes) -> str:
-    return shortened(value.decode("latin-1"))

@@ -29,8 +29,22 @@ class Access(Enum):
     ANY_KEY = "any key"
 
 
+@dataclass(frozen=True, slots=True, init=False)
+class AnyOf:
+    """The caller's key must have one of several scopes; a refusal names the first."""
+
+    scopes: tuple[StrEnum, ...]
+
+    def __init__(self, first: StrEnum, *others: StrEnum) -> None:
+        object.__setattr__(self, "scopes", (first, *others))
+
+    def __str__(self) -> str:
+        """Return the scopes as the documentation names them."""
+        return " or ".join(f"`{scope}`" for scope in self.scopes)
+
+
 # A `StrEnum` is the scope that the caller's key must have. `access` defines the scopes.
-Requirement = Access | StrEnum
+Requirement = Access | AnyOf | StrEnum
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
@@ -49,6 +63,13 @@ class PathRule:
 
 # By the path as the route declares it, for example `/runs/{run_id}`.
 RouteRules = Mapping[str, PathRule]
+
+
+def scopes_in(requires: Requirement) -> tuple[StrEnum, ...]:
+    """Return the scopes of which the caller's key must have one; none if any key will do."""
+    if isinstance(requires, AnyOf):
+        return requires.scopes
+    return () if isinstance(requires, Access) else (requires,)
 
 
 class UndecidedRouteError(TypeError):
@@ -88,6 +109,7 @@ class RouteTable:
         direct: Mapping[tuple[str, str], Endpoint] | None = None,
     ) -> None:
         self._default_body = default_body
+        self._bodies = {path: rule.body or default_body for path, rule in rules.items()}
         self._methods: dict[str, set[str]] = defaultdict(set)
         self._queries: dict[tuple[str, str], QueryRule] = {}
         self._patterns: list[tuple[re.Pattern[str], str, dict[str, Requirement]]] = []
@@ -108,7 +130,7 @@ class RouteTable:
             if "{" in path:
                 continue
             rule = rules[path]
-            body = rule.body or default_body
+            body = self._bodies[path]
             self._literal[path] = RouteMatch(path, Access.ANY_KEY, body, frozenset(known))
             for method in known:
                 self._known[method, path] = RouteMatch(
@@ -129,18 +151,24 @@ class RouteTable:
         requires: Requirement | None = None
         methods: frozenset[str] | None = None
         query: QueryRule | None = None
+        # The first path with a placeholder that matches, or the one that has the method.
+        matched: str | None = None
         for pattern, template, required in self._patterns:
             if not pattern.match(path):
                 continue
             if methods is None and "{" in template:
                 methods = frozenset(self._methods[template])
+                matched = template
             if requires is None:
                 requires = required.get(method)
                 query = self._queries.get((method, template))
+                if requires is not None and "{" in template:
+                    matched = template
             if requires is not None and methods is not None:
                 break
         requires = requires or Access.ANY_KEY
-        return RouteMatch(None, requires, self._default_body, methods, query=query)
+        body = self._default_body if matched is None else self._bodies[matched]
+        return RouteMatch(None, requires, body, methods, query=query)
 
 
 class MatchRoute:

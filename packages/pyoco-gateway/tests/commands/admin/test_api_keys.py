@@ -83,7 +83,10 @@ async def test_only_the_key_is_on_stdout_and_it_matches_the_record(
         env=clean_environment({"PYOCO_LOAD_DOTENV": "1", "PYOCO_ENV_FILE": str(file)}),
     )
     key, output = parts_of(done.stdout.decode()), done.stderr.decode()
-    scopes = "ops, runs:read, runs:write, wheels:write"
+    scopes = (
+        "executions:read, executions:resume, executions:work, executions:write, graphs:write, "
+        "ops, runs:read, runs:write, wheels:write"
+    )
     for text in (key.key_id, "acme", f"scopes   {scopes}\n", "cannot be shown again"):
         assert text in output
     (record,) = await stored_in(broker, "acme_keys")

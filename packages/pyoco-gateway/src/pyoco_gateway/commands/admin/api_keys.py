@@ -109,7 +109,11 @@ def api_key() -> None:
     help=f"Permission: {_SCOPES}. May be repeated.  [all but admin]",
 )
 @_expires
-@click.option("--name", callback=_checked(_name), help="Purpose of the key, shown by `list`.")
+@click.option(
+    "--name",
+    callback=_checked(_name),
+    help="Name of the key, shown by `list` and in the events of executions.",
+)
 @_as_json
 def create(
     *,
