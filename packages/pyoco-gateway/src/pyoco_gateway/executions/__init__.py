@@ -1,0 +1,1 @@
+"""Executions: durable, event-sourced graphs of tasks, waits, forks and joins."""

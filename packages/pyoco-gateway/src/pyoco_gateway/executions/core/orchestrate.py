@@ -1,0 +1,391 @@
+"""Moves an execution on after a command, until nothing is left to do: rules R1 to R7.
+
+Rules are tried in order, and after each emission again from the first. A cancel is therefore
+handled before a failure, and a failure before anything that would let the execution go on.
+"""
+
+import heapq
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from pyoco_gateway.executions.core.edges import (
+    Colour,
+    colour,
+    fact_lookup,
+    gate_of,
+    is_decided,
+    open_nodes,
+    predecessors_taken,
+    taken_from,
+)
+from pyoco_gateway.executions.core.node_commands import cancel_reason, failed
+from pyoco_gateway.executions.core.reduce import Reducer
+from pyoco_gateway.executions.core.state import ExecutionState, NodeState
+from pyoco_protocol.executions import events as ev
+from pyoco_protocol.executions.actors import ORCHESTRATOR
+from pyoco_protocol.executions.camel import JsonObject
+from pyoco_protocol.executions.events import AnyEvent, ErrorInfo
+from pyoco_protocol.executions.instants import later
+from pyoco_protocol.executions.statuses import (
+    CancelReason,
+    ExecutionStatus,
+    FailReason,
+    LateOutcome,
+    NodeStatus,
+)
+from pyoco_protocol.graphs.compiled import CompiledGraph
+from pyoco_protocol.graphs.document import (
+    CanceledNode,
+    FailedNode,
+    FailurePolicy,
+    ForkNode,
+    JoinNode,
+    Losers,
+    NodeType,
+    WaitNode,
+)
+from pyoco_protocol.graphs.facts import extract_facts
+from pyoco_protocol.graphs.templates import render_object, render_text
+
+
+class Caused(NamedTuple):
+    """An event of the orchestrator, and the seq of the event that led to it."""
+
+    event: AnyEvent
+    cause: int
+
+
+def orchestrate(
+    reducer: Reducer, graph: CompiledGraph, now: str, *, stop_grace_sec: float
+) -> list[Caused]:
+    """Apply everything that follows from the state of `reducer`, and return it as events."""
+    if reducer.state is None or reducer.state.status is not ExecutionStatus.ACTIVE:
+        return []
+    work = _Orchestration(reducer, reducer.state, graph, now, stop_grace_sec)
+    work.run()
+    return work.emitted
+
+
+class _Orchestration:
+    def __init__(
+        self,
+        reducer: Reducer,
+        state: ExecutionState,
+        graph: CompiledGraph,
+        now: str,
+        stop_grace_sec: float,
+    ) -> None:
+        self.emitted: list[Caused] = []
+        self._reducer = reducer
+        self._state = state
+        self._graph = graph
+        self._now = now
+        self._stop_grace_sec = stop_grace_sec
+        # The last event of each node in this commit: what follows from the node is caused by it.
+        self._last_of_node: dict[str, int] = {}
+        self._last = state.seq
+
+    def run(self) -> None:
+        state = self._state
+        self._end_overdue_interrupts()
+        decided = self._decided_nodes(self._graph.order)
+        failure = self._first_failure()
+        while state.status is ExecutionStatus.ACTIVE:
+            if state.cancel_requested_at is not None:
+                self._close(CancelReason.EXECUTION_CANCELED)
+                return
+            if state.fail_requested_at is not None:
+                self._close(CancelReason.EXECUTION_FAILED)
+                return
+            if failure is not None:
+                self._request_failure(failure)
+                continue
+            if state.started_at is None:
+                return
+            if decided:
+                node_id = self._graph.order[heapq.heappop(decided)]
+                if state.nodes[node_id].status is NodeStatus.IDLE:
+                    ended = self._walk(node_id)
+                    failure = self._failure_of(state.nodes[node_id])
+                    for successor in self._decided_nodes(self._successors(ended)):
+                        heapq.heappush(decided, successor)
+                continue
+            if any(not node.status.is_terminal for node in state.nodes.values()):
+                break
+            self._conclude()
+        if state.status is ExecutionStatus.ACTIVE and not state.is_closing:
+            self._update_gates()
+
+    def _emit(self, event: AnyEvent, cause: int | None = None) -> None:
+        self.emitted.append(Caused(event, self._last if cause is None else cause))
+        self._last = self._reducer.apply(event)
+        if isinstance(event, ev.NodeEvent):
+            self._last_of_node[event.node_id] = self._last
+
+    def _successors(self, node_ids: Iterable[str]) -> Iterable[str]:
+        for node_id in node_ids:
+            for edge in self._graph.outgoing[node_id]:
+                yield edge.target
+
+    def _decided_nodes(self, node_ids: Iterable[str]) -> list[int]:
+        """Return those IDLE nodes that their incoming edges decide, as places in the order."""
+        state, graph = self._state, self._graph
+        if state.started_at is None:
+            return []
+        # A sorted list is a heap.
+        return sorted(
+            {
+                graph.rank[node_id]
+                for node_id in node_ids
+                if state.nodes[node_id].status is NodeStatus.IDLE
+                and is_decided(state, graph, node_id)
+            }
+        )
+
+    def _end_overdue_interrupts(self) -> None:
+        """Rule R1: an interrupted attempt that did not answer in time is lost."""
+        for node in open_nodes(self._state, self._graph):
+            deadline = node.stop_deadline_at
+            if node.is_interrupted and deadline is not None and deadline <= self._now:
+                reason = cancel_reason(self._state, node)
+                self._emit(
+                    ev.NodeCanceled(
+                        node_id=node.node_id,
+                        reason=reason,
+                        by_execution=reason.is_by_execution,
+                        late_result=ev.LateResult(outcome=LateOutcome.LOST),
+                    )
+                )
+
+    def _close(self, reason: CancelReason) -> None:
+        """Rules R2 and R3: stop what runs, cancel the rest, end when nothing is left."""
+        state, cause = self._state, self._last
+        for node in open_nodes(state, self._graph):
+            if not node.is_engaged:
+                event = ev.NodeCanceled(node_id=node.node_id, reason=reason, by_execution=True)
+                self._emit(event, cause)
+            elif not node.is_interrupted:
+                self._interrupt(node, reason, cause)
+        if any(not node.status.is_terminal for node in state.nodes.values()):
+            return
+        if reason is CancelReason.EXECUTION_CANCELED:
+            self._emit(ev.ExecutionCanceled(reason=state.cancel_reason, canceled_at=self._now))
+        else:
+            assert state.fail_reason is not None  # noqa: S101 - set with `fail_requested_at`
+            self._emit(
+                ev.ExecutionFailed(
+                    reason=state.fail_reason,
+                    failed_node_id=state.failed_node_id,
+                    error=state.error,
+                )
+            )
+
+    def _interrupt(self, node: NodeState, reason: CancelReason, cause: int) -> None:
+        self._emit(
+            ev.NodeInterruptRequested(
+                node_id=node.node_id,
+                attempt=node.attempt,
+                worker_id=node.worker_id,
+                reason=reason,
+                stop_deadline_at=later(self._now, self._stop_grace_sec),
+            ),
+            cause,
+        )
+
+    def _first_failure(self) -> NodeState | None:
+        nodes = self._state.nodes
+        for node_id in self._graph.order:
+            if (failure := self._failure_of(nodes[node_id])) is not None:
+                return failure
+        return None
+
+    def _failure_of(self, node: NodeState) -> NodeState | None:
+        """Return the node if it makes the execution fail."""
+        fails = (
+            node.status is NodeStatus.FAILED
+            and self._graph.failure_policy[node.node_id] is FailurePolicy.FAIL
+        )
+        return node if fails else None
+
+    def _request_failure(self, node: NodeState) -> None:
+        """Rule R4: fail fast."""
+        is_end = node.node_type is NodeType.FAILED
+        self._emit(
+            ev.ExecutionFailRequested(
+                reason=FailReason.FAILED_NODE_REACHED if is_end else FailReason.NODE_FAILED,
+                failed_node_id=node.node_id,
+                error=node.error,
+            ),
+            self._last_of_node.get(node.node_id),
+        )
+
+    def _conclude(self) -> None:
+        """Rule R6: no node is left."""
+        state, graph = self._state, self._graph
+        ordered = [state.nodes[node_id] for node_id in graph.order]
+        ends = [
+            node.node_id
+            for node in ordered
+            if node.node_type is NodeType.SUCCESS and node.status is NodeStatus.SUCCEEDED
+        ]
+        if ends:
+            sources = [s for end in ends for s in predecessors_taken(state, graph, end)]
+            result = ev.CompletedResult(
+                end_node_ids=tuple(ends), sources=tuple(dict.fromkeys(sources))
+            )
+            self._emit(ev.ExecutionCompleted(result=result))
+            return
+        failed_node = next((node for node in ordered if node.status is NodeStatus.FAILED), None)
+        self._emit(
+            ev.ExecutionFailRequested(
+                reason=FailReason.NO_SUCCESS_REACHED,
+                failed_node_id=None if failed_node is None else failed_node.node_id,
+                error=None if failed_node is None else failed_node.error,
+            )
+        )
+
+    def _update_gates(self) -> None:
+        """Rule R7: tell how far each open Join is."""
+        state, graph = self._state, self._graph
+        for node_id in graph.joins:
+            if state.nodes[node_id].status.is_terminal:
+                continue
+            join = graph.nodes[node_id]
+            assert isinstance(join, JoinNode)  # noqa: S101 - `joins` names only these
+            gate = gate_of(state, graph, join)
+            if len(gate.pending) == len(graph.incoming[node_id]):
+                continue
+            event = gate.event()
+            if event != state.gates.get(node_id):
+                self._emit(event, self._cause_of(node_id))
+
+    def _cause_of(self, node_id: str) -> int | None:
+        """Return the seq of the latest event of a node before this one in this commit."""
+        seqs = [
+            self._last_of_node[edge.source]
+            for edge in self._graph.incoming[node_id]
+            if edge.source in self._last_of_node
+        ]
+        return max(seqs, default=None)
+
+    def _walk(self, node_id: str) -> list[str]:
+        """Rule R5: let a node do what it can at once; return the nodes that ended by it."""
+        definition = self._graph.nodes[node_id]
+        cause = self._cause_of(node_id)
+        if isinstance(definition, JoinNode):
+            return self._walk_join(definition, cause)
+        if definition.type is not NodeType.START:
+            colours = self._colours(node_id)
+            if Colour.FIRED not in colours:
+                self._cancel_dead_path(node_id, colours, cause)
+                return [node_id]
+        self._emit(ev.NodeReady(node_id=node_id), cause)
+        match definition:
+            case WaitNode():
+                self._emit(ev.NodeStarted(node_id=node_id, attempt=1))
+                self._emit(self._waiting(definition))
+            case CanceledNode():
+                detail = f": {definition.reason}" if definition.reason else ""
+                self._emit(
+                    ev.ExecutionCancelRequested(
+                        reason=f"node:{node_id}{detail}", requested_by=ORCHESTRATOR
+                    )
+                )
+            case FailedNode():
+                self._emit(ev.NodeStarted(node_id=node_id, attempt=1))
+                self._emit(failed(self._state, self._graph, node_id, 1, _error_of(definition)))
+            case _ if definition.type is not NodeType.TASK:
+                self._emit(ev.NodeStarted(node_id=node_id, attempt=1))
+                taken = self._taken(node_id)
+                self._emit(ev.NodeSucceeded(node_id=node_id, attempt=1, taken=taken))
+                if isinstance(definition, ForkNode) and taken:
+                    self._emit(ev.ForkOpened(node_id=node_id, branch_ids=taken))
+                return [node_id]
+        return []
+
+    def _colours(self, node_id: str) -> set[Colour]:
+        graph = self._graph
+        return {colour(self._state, graph, edge) for edge in graph.incoming[node_id]}
+
+    def _cancel_dead_path(self, node_id: str, colours: set[Colour], cause: int | None) -> None:
+        if Colour.FAILED in colours:
+            reason = CancelReason.UPSTREAM_FAILED
+        elif Colour.CANCELED in colours:
+            reason = CancelReason.UPSTREAM_CANCELED
+        else:
+            reason = CancelReason.NOT_TAKEN
+        self._emit(ev.NodeCanceled(node_id=node_id, reason=reason, by_execution=False), cause)
+
+    def _taken(self, node_id: str, facts: JsonObject | None = None) -> tuple[str, ...]:
+        return taken_from(
+            self._state, self._graph, node_id, status=NodeStatus.SUCCEEDED, facts=facts
+        )
+
+    def _waiting(self, node: WaitNode) -> ev.NodeWaiting:
+        wait, lookup = node.wait, fact_lookup(self._state)
+        key = self._graph.wait_keys.get(node.id)
+        prompt = self._graph.prompts.get(node.id)
+        return ev.NodeWaiting(
+            node_id=node.id,
+            wait_key=None if key is None else render_text(key, lookup),
+            prompt=None if prompt is None else render_object(prompt, lookup),
+            deadline_at=None if wait.timeout_sec is None else later(self._now, wait.timeout_sec),
+            approvals=wait.approvals,
+            approvers=wait.approvers,
+        )
+
+    def _walk_join(self, join: JoinNode, cause: int | None) -> list[str]:
+        gate = gate_of(self._state, self._graph, join)
+        if gate.is_empty:
+            self._cancel_dead_path(join.id, self._colours(join.id), cause)
+            return [join.id]
+        self._emit(gate.event(), cause)
+        self._emit(ev.NodeReady(node_id=join.id))
+        self._emit(ev.NodeStarted(node_id=join.id, attempt=1))
+        if gate.is_passable:
+            self._emit(ev.JoinPassed(node_id=join.id))
+            output = gate.output()
+            facts = extract_facts(output, self._graph.output_facts.get(join.id, ()))
+            self._emit(
+                ev.NodeSucceeded(
+                    node_id=join.id,
+                    attempt=1,
+                    output=output,
+                    facts=facts or None,
+                    taken=self._taken(join.id, facts),
+                )
+            )
+        else:
+            error = ErrorInfo(
+                code="JOIN_IMPOSSIBLE",
+                message=f"the join {join.id} can no longer pass with policy {join.policy.value}",
+            )
+            self._emit(failed(self._state, self._graph, join.id, 1, error))
+        ended = [join.id]
+        if gate.pending and (join.losers is Losers.CANCEL or not gate.is_passable):
+            ended += self._stop_losers(join, passed=gate.is_passable)
+        return ended
+
+    def _stop_losers(self, join: JoinNode, *, passed: bool) -> list[str]:
+        """Stop the nodes that lead only to a Join that does not wait for them any more."""
+        reason = CancelReason.JOIN_PASSED if passed else CancelReason.JOIN_FAILED
+        cause = self._last
+        ended = []
+        for node_id in self._graph.losers_of[join.id]:
+            node = self._state.nodes[node_id]
+            if node.status.is_terminal:
+                continue
+            if not node.is_engaged:
+                event = ev.NodeCanceled(node_id=node_id, reason=reason, by_execution=False)
+                self._emit(event, cause)
+                ended.append(node_id)
+            elif not node.is_interrupted:
+                self._emit(ev.NodeCancelRequested(node_id=node_id, reason=reason), cause)
+                self._interrupt(node, reason, self._last)
+        return ended
+
+
+def _error_of(node: FailedNode) -> ErrorInfo:
+    if node.error is not None:
+        return ErrorInfo(code=node.error.code, message=node.error.message)
+    return ErrorInfo(code="FAILED_NODE_REACHED", message=f"the node {node.id} was reached")
