@@ -13,7 +13,8 @@ import anyio
 import click
 import pytest
 
-from pyoco_client.cli.examples import RUN_ID, examples_of
+from pyoco_client import AsyncClient, AsyncExecutionHandle
+from pyoco_client.cli.examples import EXECUTION_ID, RUN_ID, examples_of
 from pyoco_client.cli.root import client, main
 from pyoco_testkit.commands import run
 from pyoco_testkit.environment import clean_environment, command_path
@@ -27,6 +28,7 @@ tasks:
   choose_name: {callable: "flows:choose_name"}
   greet: {callable: "flows:greet"}
 """
+GRAPH_FILE: Final = Path(__file__).parent / "flows" / "order-intake.yaml"
 CONTEXTS: Final = 'current = "local"\n[contexts.local]\nserver = "http://127.0.0.1:8000"\n'
 
 
@@ -62,6 +64,8 @@ class Place:
         line = example.replace("http://127.0.0.1:8000", self.stack.url)
         if RUN_ID in line:
             line = line.replace(RUN_ID, await self._run_for(line))
+        if EXECUTION_ID in line:
+            line = line.replace(EXECUTION_ID, await self._execution_for(line))
         if line.startswith("pyoco-client dlq ") and line.endswith(" 1"):
             line = f"{line[:-1]}{await self._letter()}"
         return line
@@ -73,6 +77,16 @@ class Place:
         await self.stack.client.wait(run_id)
         return run_id
 
+    async def _execution_for(self, line: str) -> str:
+        async with AsyncClient(self.stack.url) as client:
+            handle = await new_order(client)
+            if any(f" {command} " in line for command in ("start", "cancel")):
+                return handle.id
+            await self._wait_for_payment(handle)
+            if not any(f" {command} " in line for command in ("resume", "approve", "reject")):
+                await self._complete(client, handle)
+            return handle.id
+
     async def _letter(self) -> int:
         run_id = await self.stack.client.submit("broken")
 
@@ -81,6 +95,33 @@ class Place:
             return [item["seq"] for item in answer.json()["items"]]
 
         return (await eventually(sequences, bool))[0]
+
+    async def list_orders(self) -> None:
+        """Store the graph, and make an execution with a label and a completed one."""
+        async with AsyncClient(self.stack.url) as client:
+            await client.graphs.put("order-intake", GRAPH_FILE)
+            await new_order(client)
+            handle = await new_order(client)
+            await self._wait_for_payment(handle)
+            await self._complete(client, handle)
+
+            async def completed() -> int:
+                return len(await client.executions.list(status="COMPLETED"))
+
+            await eventually(completed, bool)
+
+    async def _wait_for_payment(self, handle: AsyncExecutionHandle) -> None:
+        await handle.node("fetch").start()
+        await handle.node("fetch").succeed({"lines": 3})
+
+    async def _complete(self, client: AsyncClient, handle: AsyncExecutionHandle) -> None:
+        await client.waits.approve(handle.id, "payment")
+        await handle.node("ship").start()
+        await handle.node("ship").succeed()
+
+
+async def new_order(client: AsyncClient) -> AsyncExecutionHandle:
+    return await client.executions.create("order-intake", {"orderId": 4711}, labels=["vip"])
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +132,9 @@ async def place(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Plac
     ):
         # A run that waits, so that lists of pending runs are not empty.
         await stack.client.submit("hello", tag="nobody")
-        yield Place(stack)
+        place = Place(stack)
+        await place.list_orders()
+        yield place
 
 
 @pytest.fixture
@@ -99,6 +142,8 @@ def directory(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """Return a directory with the files that examples name; it is the working directory."""
     (tmp_path / "params.yaml").write_text("name: 太郎\n", encoding="utf-8")
     (tmp_path / "flow.yaml").write_text(FLOW_FILE, encoding="utf-8")
+    (tmp_path / "order.yaml").write_text("orderId: 4711\n", encoding="utf-8")
+    (tmp_path / GRAPH_FILE.name).write_bytes(GRAPH_FILE.read_bytes())
     (tmp_path / "contexts.toml").write_text(CONTEXTS, encoding="utf-8")
     for name, value in environment_of(place, tmp_path).items():
         monkeypatch.setenv(name, value)

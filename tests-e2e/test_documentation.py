@@ -119,6 +119,11 @@ async def test_the_examples_of_the_quickstart_work(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(150)
+async def test_the_tutorial_about_executions_works(tmp_path: Path) -> None:
+    await check_examples("docs/executions-tutorial.md", tmp_path / "reader", Ports())
+
+
+@pytest.mark.timeout(150)
 async def test_the_examples_of_the_security_page_work(tmp_path: Path) -> None:
     await check_examples("docs/security.md", tmp_path / "reader", Ports())
 

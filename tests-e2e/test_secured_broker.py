@@ -86,6 +86,7 @@ async def test_all_features_work_without_a_permission_violation(
         assert "done" in [item["text"] for item in await items(stack, f"/runs/{talk}/logs")]
         await check_workflow_file(stack)
         await check_redrive(stack, needed)
+        await check_execution(stack)
         assert (await stack.client.http.delete(f"/runs/{talk}")).status_code == 204
         [known] = await items(stack, "/workers")
         assert known["worker_id"] == "with.dots"
@@ -125,6 +126,33 @@ async def check_redrive(stack: Stack, needed: Path) -> None:
     answer = await stack.client.http.post(f"/dlq/{letter['seq']}/redrive")
     assert answer.status_code == 200, answer.text
     assert (await stack.client.wait(answer.json()["new_run_id"]))["status"] == "COMPLETED"
+
+
+async def check_execution(stack: Stack) -> None:
+    graph = {
+        "nodes": [
+            {"id": "start", "type": "Start"},
+            {"id": "pack", "type": "Task"},
+            {"id": "done", "type": "Success"},
+        ],
+        "edges": [{"from": "start", "to": "pack"}, {"from": "pack", "to": "done"}],
+    }
+    answer = await stack.client.http.put("/graphs/order", json=graph)
+    assert answer.status_code == 201, answer.text
+    body = await command(stack, "/executions", graphId="order", start=True)
+    path = f"/executions/{body['executionId']}"
+    await command(stack, f"{path}/nodes/pack/start", workerId="w")
+    body = await command(stack, f"{path}/nodes/pack/success", output={"parcels": 2})
+    assert body["status"] == "COMPLETED"
+    assert [each["status"] for each in await items(stack, "/executions")] == ["COMPLETED"]
+
+
+async def command(stack: Stack, path: str, **body: Any) -> dict[str, Any]:
+    headers = {"X-Idempotency-Key": path}
+    answer = await stack.client.http.post(path, json=body, headers=headers)
+    assert answer.status_code == 202, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
 
 
 def create_file(needed: Path) -> None:
@@ -186,6 +214,13 @@ WORKER_MUST_NOT_PUBLISH = {
     "read dead letters": f"{API}.STREAM.MSG.GET.PYOCO_DLQ",
     "read the output of runs": f"{API}.STREAM.MSG.GET.PYOCO_RUN_LOGS",
     "store a workflow": "$O.pyoco_workflows.C.mine",
+    "write a commit of an execution": "pyoco.exec.an-execution",
+    "read the commits of executions": f"{API}.STREAM.MSG.GET.PYOCO_EXECUTIONS",
+    "watch the commits of executions": f"{API}.CONSUMER.CREATE.PYOCO_EXECUTIONS.mine",
+    "purge an execution": f"{API}.STREAM.PURGE.PYOCO_EXECUTIONS",
+    "write a graph": "pyoco.graph.default.a-graph",
+    "read the graphs": f"{API}.STREAM.MSG.GET.PYOCO_GRAPHS",
+    "write a checkpoint": "$KV.pyoco_exec_checkpoints.an-execution.000001000",
     "send a cancel hint as the gateway": "pyoco.hint.cancel.cpu.another-run",
     "answer the gateway": "_INBOX_gateway.x.y",
     "answer another worker": "_INBOX_worker-gpu.x.y",
@@ -196,6 +231,8 @@ WORKER_MUST_NOT_SUBSCRIBE = {
     "keys as they change": "$KV.pyoco_auth.>",
     "output of runs": "pyoco.logs.*",
     "dead letters": "pyoco.dlq.>",
+    "commits of executions": "pyoco.exec.*",
+    "graphs": "pyoco.graph.>",
     "reads of other workers": "pyoco.read.>",
     "cancels of another tag": "pyoco.hint.cancel.gpu.*",
     "cancels of every tag": "pyoco.hint.cancel.*.*",

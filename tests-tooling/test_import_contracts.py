@@ -74,6 +74,28 @@ VIOLATIONS = [
         "gateway-run-layers", "pyoco_gateway.runs.read", "import pyoco_gateway.runs.services"
     ),
     Violation("gateway-run-layers", "pyoco_gateway.runs.unplaced", "import anyio"),
+    Violation(
+        "gateway-execution-layers",
+        "pyoco_gateway.executions.core.planted",
+        "import pyoco_gateway.executions.log",
+    ),
+    Violation(
+        "gateway-execution-layers",
+        "pyoco_gateway.executions.index.planted",
+        "import pyoco_gateway.executions.log.state_cache",
+    ),
+    Violation(
+        "gateway-execution-layers",
+        "pyoco_gateway.executions.log.planted",
+        "import pyoco_gateway.executions.read_routes",
+    ),
+    Violation("pure-core", "pyoco_gateway.executions.core.planted", "import time"),
+    Violation("pure-core", "pyoco_gateway.executions.core.planted", "from uuid import uuid4"),
+    Violation(
+        "pure-core",
+        "pyoco_gateway.executions.core.planted",
+        "import pyoco_protocol.jetstream.execution_log",
+    ),
     Violation("worker-layers", "pyoco_worker.worker", "import pyoco_worker.cli"),
     Violation("worker-layers", "pyoco_worker.claim.planted", "import pyoco_worker.intake.source"),
     Violation("worker-layers", "pyoco_worker.run.planted", "import pyoco_worker.claim.apply"),

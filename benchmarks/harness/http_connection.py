@@ -19,20 +19,23 @@ class HttpConnection:
         self._writer = writer
         self._host = host
 
-    async def post(self, path: str, body: bytes) -> dict[str, Any]:
-        """Send a POST and return the JSON object in the answer; raise unless it is a 200."""
+    async def post(
+        self, path: str, body: bytes, headers: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
+        """Send a POST and return the JSON object in the answer; raise unless it is a success."""
+        lines = "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items())
         head = (
-            f"POST {path} HTTP/1.1\r\nHost: {self._host}\r\n"
+            f"POST {path} HTTP/1.1\r\nHost: {self._host}\r\n{lines}"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         )
         return await self._json(head.encode() + body)
 
     async def get(self, path: str) -> dict[str, Any]:
-        """Send a GET and return the JSON object in the answer; raise unless it is a 200."""
+        """Send a GET and return the JSON object in the answer; raise unless it is a success."""
         return await self._json(f"GET {path} HTTP/1.1\r\nHost: {self._host}\r\n\r\n".encode())
 
     async def get_bytes(self, path: str) -> bytes:
-        """Send a GET and return the body of the answer; raise unless it is a 200."""
+        """Send a GET and return the body of the answer; raise unless it is a success."""
         return await self._body(f"GET {path} HTTP/1.1\r\nHost: {self._host}\r\n\r\n".encode())
 
     async def _json(self, request: bytes) -> dict[str, Any]:
@@ -47,7 +50,7 @@ class HttpConnection:
 
     async def _body(self, request: bytes) -> bytes:
         status, body = await self._exchange(request)
-        if status != HTTPStatus.OK:
+        if status >= HTTPStatus.BAD_REQUEST:
             raise RuntimeError(f"{status}: {body.decode(errors='replace')}")
         return body
 

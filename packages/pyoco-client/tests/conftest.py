@@ -1,5 +1,6 @@
 """Fixtures of the client's tests."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +9,9 @@ import pytest
 from pyoco_client.cli import main
 from pyoco_testkit.commands import Done
 from pyoco_testkit.recorded_gateway import Call, RecordedGateway, recorded_gateway
+
+# Tests in subfolders import modules of this folder, too.
+sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture(autouse=True)

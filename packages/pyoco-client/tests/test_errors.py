@@ -4,8 +4,9 @@ import traceback
 import pytest
 
 import pyoco_client
-from pyoco_client import errors
-from pyoco_client.errors import PyocoApiError, PyocoError, RunFailed, api_error
+from pyoco_client import errors, execution_errors
+from pyoco_client.error_mapping import api_error
+from pyoco_client.errors import PyocoApiError, PyocoError, RunFailed
 from pyoco_client.models import Run
 
 RUN = Run.model_validate(
@@ -22,7 +23,7 @@ RUN = Run.model_validate(
 
 KINDS = [
     kind
-    for kind in vars(errors).values()
+    for kind in {**vars(errors), **vars(execution_errors)}.values()
     if isinstance(kind, type) and issubclass(kind, PyocoError)
 ]
 

@@ -11,10 +11,13 @@ from types import ModuleType
 import pytest
 
 import pyoco_client
-from pyoco_client._async import handle, operations, runs
+from pyoco_client._async import executions, graphs, handle, operations, runs, waits
+from pyoco_client._sync import executions as sync_executions
+from pyoco_client._sync import graphs as sync_graphs
 from pyoco_client._sync import handle as sync_handle
 from pyoco_client._sync import operations as sync_operations
 from pyoco_client._sync import runs as sync_runs
+from pyoco_client._sync import waits as sync_waits
 
 PROJECT = Path(__file__).parents[1]
 WRITTEN = sorted((PROJECT / "src/pyoco_client/_async").glob("*.py"))
@@ -59,6 +62,13 @@ def test_sync_has_exactly_the_modules_of_async() -> None:
         (operations.AsyncWorkers, sync_operations.Workers),
         (operations.AsyncQueues, sync_operations.Queues),
         (operations.AsyncDeadLetters, sync_operations.DeadLetters),
+        (pyoco_client.AsyncExecutionHandle, pyoco_client.ExecutionHandle),
+        (pyoco_client.AsyncNodeHandle, pyoco_client.NodeHandle),
+        (pyoco_client.AsyncTask, pyoco_client.Task),
+        (pyoco_client.AsyncTaskWorker, pyoco_client.TaskWorker),
+        (executions.AsyncExecutions, sync_executions.Executions),
+        (graphs.AsyncGraphs, sync_graphs.Graphs),
+        (waits.AsyncWaits, sync_waits.Waits),
     ],
 )
 def test_both_clients_have_the_same_signatures(written: type, generated: type) -> None:

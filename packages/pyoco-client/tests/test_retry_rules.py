@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyoco_client.error_mapping import api_error
 from pyoco_client.errors import (
     GatewayUnreachableError,
     PyocoError,
     UnexpectedAnswerError,
-    api_error,
 )
 from pyoco_client.retry_rules import (
     Backoff,

@@ -72,6 +72,7 @@ async def uses_broker(http: httpx.AsyncClient, timeout: float = 10.0) -> None:
     await eventually(lambda: status(f"/runs/{new_run_id()}"), httpx.codes.NOT_FOUND, timeout)
     await eventually(lambda: status("/workers"), httpx.codes.OK, timeout)
     await eventually(lambda: status("/runs?limit=1"), httpx.codes.OK, timeout)
+    await eventually(lambda: status("/graphs"), httpx.codes.OK, timeout)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from key_admin import KEYED
 from pyoco_gateway.access.caller import Caller, KeyScope
 from pyoco_gateway.app import create_app
 from pyoco_gateway.http.body_rules import FORM, JSON
-from pyoco_gateway.http.route_table import Access
+from pyoco_gateway.http.execution_paths import is_execution_path
+from pyoco_gateway.http.route_table import Access, scopes_in
 from pyoco_gateway.route_rules import DocsAccess, DocsMode, docs_access
 from pyoco_gateway.settings import gateway_settings
 from pyoco_testkit.documents import tables_in
@@ -53,11 +54,16 @@ def test_only_the_routes_listed_here_are_public() -> None:
     }
 
 
-def test_routes_that_change_runs_require_another_scope_than_routes_that_read_them() -> None:
+def test_routes_that_change_something_require_another_scope_than_routes_that_read_it() -> None:
     for (method, path), required in REQUIRED.items():
         if path.startswith("/runs"):
             expected = KeyScope.RUNS_READ if method == "GET" else KeyScope.RUNS_WRITE
             assert required is expected, (method, path)
+        elif is_execution_path(path):
+            commands = {f"executions:{verb}" for verb in ("write", "work", "resume")}
+            changes = {"graphs:write"} if path.startswith("/graphs") else commands
+            allowed = {"executions:read"} if method == "GET" else changes
+            assert {str(scope) for scope in scopes_in(required)} <= allowed, (method, path)
         elif path != "/openapi.json" and required is not Access.PUBLIC:
             assert required is KeyScope.OPS, (method, path)
 

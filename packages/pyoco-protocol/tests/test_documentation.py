@@ -12,7 +12,13 @@ from pyoco_protocol.runs.output import OutputChunk, OutputEntry
 from pyoco_protocol.runs.snapshot import RunSnapshot, TaskRecord
 from pyoco_protocol.settings import ConsumerSettings, TopologySettings, document_settings
 from pyoco_protocol.subjects import Names
-from pyoco_protocol.topology import StreamSpec, wanted_consumer, wanted_topology
+from pyoco_protocol.topology import (
+    CHECKPOINT_TTL_SEC,
+    StreamSpec,
+    execution_topology,
+    wanted_consumer,
+    wanted_topology,
+)
 from pyoco_protocol.workers import WorkerRecord
 from pyoco_testkit.documents import tables_in
 
@@ -68,7 +74,8 @@ def limits(stream: StreamSpec) -> str:
 
 
 def test_the_page_lists_the_created_streams() -> None:
-    topology = wanted_topology(TopologySettings())
+    settings = TopologySettings()
+    streams = (*wanted_topology(settings).streams, *execution_topology(settings).streams)
     assert tables_in(PAGE)["Streams"] == [
         {
             "stream": stream.name,
@@ -77,20 +84,23 @@ def test_the_page_lists_the_created_streams() -> None:
             "discard": stream.discard,
             "limits": limits(stream),
         }
-        for stream in topology.streams
+        for stream in streams
     ]
-    assert {stream.duplicate_window_sec for stream in topology.streams} == {120.0}
+    assert {stream.duplicate_window_sec for stream in streams} == {120.0}
 
 
 def test_the_page_lists_the_created_buckets() -> None:
+    settings = TopologySettings()
+    runs, executions = wanted_topology(settings, with_keys=True), execution_topology(settings)
     assert tables_in(PAGE)["Buckets"] == [
         {
             "bucket": bucket.name,
             "stream": subjects.kv_stream(bucket.name),
             "subject of a key": subjects.kv_key(bucket.name, "<key>"),
         }
-        for bucket in wanted_topology(TopologySettings(), with_keys=True).buckets
+        for bucket in (*runs.buckets, *executions.buckets)
     ]
+    assert f"`pyoco_exec_checkpoints` expire after {CHECKPOINT_TTL_SEC} s" in PAGE.read_text()
 
 
 def test_the_page_lists_the_created_object_buckets() -> None:

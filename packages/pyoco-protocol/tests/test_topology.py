@@ -123,7 +123,8 @@ def test_executions_and_graphs_are_not_a_part_of_the_topology_of_runs() -> None:
     runs, executions = wanted_topology(settings, with_keys=True), execution_topology(settings)
     assert not {each.name for each in runs.streams} & {each.name for each in executions.streams}
     assert not {each.name for each in runs.buckets} & {each.name for each in executions.buckets}
-    assert {each.replicas for each in (*executions.streams, *executions.buckets)} == {3}
+    assert {stream.replicas for stream in executions.streams} == {3}
+    assert {bucket.replicas for bucket in executions.buckets} == {3}
 
 
 def test_the_logs_of_executions_and_graphs_have_no_limit_and_cannot_be_changed() -> None:

@@ -128,7 +128,7 @@ def _handler_for(gateway: RecordedGateway) -> type[BaseHTTPRequestHandler]:
                 self.wfile.write(answer.body)
             self.close_connection = self.close_connection or bool(answer.missing_bytes)
 
-        do_GET = do_POST = do_DELETE = do_PATCH = _respond  # noqa: N815
+        do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = _respond  # noqa: N815
 
         def log_message(self, *_: object) -> None:
             """Log nothing: the requests are in `gateway.requests`."""

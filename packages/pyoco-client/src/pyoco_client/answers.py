@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from pyoco_client.errors import PyocoError, UnexpectedAnswerError, api_error
+from pyoco_client.error_mapping import api_error
+from pyoco_client.errors import PyocoError, UnexpectedAnswerError
 from pyoco_client.retry_rules import retry_after_sec
 
 M = TypeVar("M", bound=BaseModel)

@@ -1,24 +1,20 @@
 """Builds the requests of the client: one function for each operation of the gateway."""
 
-import json
 import secrets
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final, TypedDict, Unpack
-from urllib.parse import quote
 
+from pyoco_client.http_call import Call, Query, check_names, get, given, path_part, send
 from pyoco_client.retry_rules import Repeat
 
-Query = tuple[tuple[str, str], ...]
 Include = str | Sequence[str] | None
 Statuses = str | Sequence[str] | None
 # A path, the text of a workflow, or its bytes.
 WorkflowSource = str | bytes | PathLike[str]
 
-JSON_TYPE: Final = "application/json"
-EVENT_STREAM_TYPE: Final = "text/event-stream"
 # The gateway takes up to 30 seconds for a bulk redrive.
 _BULK_TIMEOUT_SEC: Final = 45.0
 
@@ -59,67 +55,6 @@ class DeadLetterFilters(TypedDict, total=False):
     run_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One request; `repeat` says whether it may be sent again."""
-
-    method: str
-    path: str
-    query: Query = ()
-    content: bytes | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
-    repeat: Repeat = Repeat.ALWAYS
-    # Lower bound for the timeout of this request, also if the client's timeout is shorter.
-    min_timeout_sec: float = 0.0
-
-    def asking(self, *more: tuple[str, str]) -> "Call":
-        """Return the request with more query parameters."""
-        return replace(self, query=(*self.query, *more))
-
-    def with_headers(self, more: Mapping[str, str]) -> "Call":
-        """Return the request with more headers."""
-        return replace(self, headers={**self.headers, **more})
-
-
-# Returns the request for the page at a cursor; None is the first page.
-CallAt = Callable[[str | None], Call]
-
-
-def _get(path: str, *query: tuple[str, str]) -> Call:
-    return Call("GET", path, query)
-
-
-def _send(method: str, path: str, body: Mapping[str, Any], repeat: Repeat) -> Call:
-    # A value that is not JSON raises ValueError or TypeError here, before anything is sent.
-    content = json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
-    return Call(method, path, (), content, {"Content-Type": JSON_TYPE}, repeat)
-
-
-def _given(**values: Any) -> Query:
-    """Return the values as query parameters, without those that are None."""
-    pairs: list[tuple[str, str]] = []
-    for name, value in values.items():
-        if value is None:
-            continue
-        many = value if isinstance(value, list | tuple | set | frozenset) else [value]
-        pairs += [(name, _query_text(each)) for each in many]
-    return tuple(pairs)
-
-
-def _query_text(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return repr(value) if isinstance(value, float) else str(value)
-
-
-def path_part(what: str, value: str) -> str:
-    """Return `value` quoted as one part of a path; raise ValueError if it cannot be one."""
-    # A part that is empty or only dots would change the path of the request.
-    if not value.strip("."):
-        raise ValueError(f"{value!r} is not a {what}")
-    return quote(value, safe="")
-
-
 def _run_path(run_id: str, *rest: str) -> str:
     return "/".join(["/runs", path_part("run id", run_id), *rest])
 
@@ -137,7 +72,8 @@ def submission(
         body["tag"] = tag
     if tags is not None:
         body["tags"] = [tags] if isinstance(tags, str) else list(tags)
-    return _with_key(_send("POST", "/runs", body, Repeat.IF_UNSENT), idempotency_key)
+    call = send("POST", "/runs", body, Repeat.IF_UNSENT)
+    return call if idempotency_key is None else call.with_key(idempotency_key)
 
 
 def yaml_submission(
@@ -145,21 +81,13 @@ def yaml_submission(
 ) -> Call:
     """Return the submission of a workflow file."""
     fields = {"flow_name": flow, **({} if tag is None else {"tag": tag})}
-    call = _form("/runs/yaml", workflow, fields)
-    return _with_key(replace(call, repeat=Repeat.IF_UNSENT), idempotency_key)
+    call = replace(_form("/runs/yaml", workflow, fields), repeat=Repeat.IF_UNSENT)
+    return call if idempotency_key is None else call.with_key(idempotency_key)
 
 
 def yaml_validation(workflow: WorkflowSource) -> Call:
     """Return the request that validates a workflow file."""
     return _form("/runs/yaml/validate", workflow, {})
-
-
-def _with_key(call: Call, key: str | None) -> Call:
-    if key is None:
-        return call
-    if not 1 <= len(key) <= 255 or not key.isascii() or not key.isprintable():
-        raise ValueError("idempotency_key must be 1 to 255 printable ASCII characters")
-    return replace(call.with_headers({"X-Idempotency-Key": key}), repeat=Repeat.ALWAYS)
 
 
 def workflow_bytes(workflow: WorkflowSource) -> bytes:
@@ -194,17 +122,17 @@ def _form(path: str, workflow: WorkflowSource, fields: Mapping[str, str]) -> Cal
 
 def run(run_id: str, include: Include = None) -> Call:
     """Return the request for the snapshot of a run."""
-    return _get(_run_path(run_id), *including(include))
+    return get(_run_path(run_id), *including(include))
 
 
 def including(include: Include) -> Query:
     """Return the query parameters for more parts of a snapshot."""
-    return _given(include=[include] if isinstance(include, str) else list(include or ()))
+    return given(include=[include] if isinstance(include, str) else list(include or ()))
 
 
 def tasks(run_id: str) -> Call:
     """Return the request for the tasks of a run."""
-    return _get(_run_path(run_id, "tasks"))
+    return get(_run_path(run_id, "tasks"))
 
 
 def logs(
@@ -218,13 +146,13 @@ def logs(
     follow: bool = False,
 ) -> Call:
     """Return the request for the output of a run."""
-    query = _given(task=task, stream=stream, attempt=attempt, cursor=cursor, limit=limit)
-    return _get(_run_path(run_id, "logs"), *query, *((("follow", "1"),) if follow else ()))
+    query = given(task=task, stream=stream, attempt=attempt, cursor=cursor, limit=limit)
+    return get(_run_path(run_id, "logs"), *query, *((("follow", "1"),) if follow else ()))
 
 
 def watch(run_id: str, include: Include = None) -> Call:
     """Return the request for the event stream of one run."""
-    return _get(_run_path(run_id, "watch"), *including(include))
+    return get(_run_path(run_id, "watch"), *including(include))
 
 
 def cancel(run_id: str, reason: str | None) -> Call:
@@ -232,7 +160,7 @@ def cancel(run_id: str, reason: str | None) -> Call:
     path = _run_path(run_id, "cancel")
     if reason is None:
         return Call("POST", path)
-    return _send("POST", path, {"reason": reason}, Repeat.ALWAYS)
+    return send("POST", path, {"reason": reason}, Repeat.ALWAYS)
 
 
 def delete_run(run_id: str) -> Call:
@@ -245,30 +173,28 @@ def runs(
 ) -> Call:
     """Return the request for a list of runs."""
     place = {name: position.get(name) for name in RunListPosition.__annotations__}
-    query = (*_filters(filters, RunListFilters), *_given(**place))
-    return _get("/runs", *query, *including(include))
+    query = (*_filters(filters, RunListFilters), *given(**place))
+    return get("/runs", *query, *including(include))
 
 
 def changes(filters: RunFilters, limit: int) -> Call:
     """Return the request for changes of runs, without the position to start from."""
-    return _get("/runs", *_filters(filters, RunFilters), *_given(limit=limit))
+    return get("/runs", *_filters(filters, RunFilters), *given(limit=limit))
 
 
 def counts(filters: RunFilters) -> Call:
     """Return the request for the number of runs."""
-    return _get("/runs/counts", *_filters(filters, RunFilters))
+    return get("/runs/counts", *_filters(filters, RunFilters))
 
 
 def watch_runs(filters: RunFilters) -> Call:
     """Return the request for the event stream of all matching runs."""
-    return _get("/runs/watch", *_filters(filters, RunFilters))
+    return get("/runs/watch", *_filters(filters, RunFilters))
 
 
 def _filters(filters: RunFilters | DeadLetterFilters, kind: type) -> Query:
-    # Python does not check the names in `**filters: Unpack[...]` at run time.
-    if unknown := filters.keys() - kind.__annotations__.keys():
-        raise TypeError(f"got an unexpected keyword argument {min(unknown)!r}")
-    return _given(**filters)
+    check_names(filters, kind)
+    return given(**filters)
 
 
 def workers(
@@ -280,30 +206,30 @@ def workers(
     """
     if scope is None and state is not None:
         scope = "all"
-    query = _given(scope=scope, state=state, include_hidden=include_hidden, limit=limit)
-    return _get("/workers", *query)
+    query = given(scope=scope, state=state, include_hidden=include_hidden, limit=limit)
+    return get("/workers", *query)
 
 
 def worker_patch(worker_id: str, hidden: bool) -> Call:
     """Return the request to hide or show a worker; a repetition changes nothing."""
     path = f"/workers/{path_part('worker id', worker_id)}"
-    return _send("PATCH", path, {"hidden": hidden}, Repeat.ALWAYS)
+    return send("PATCH", path, {"hidden": hidden}, Repeat.ALWAYS)
 
 
 def queues() -> Call:
     """Return the request for the queues."""
-    return _get("/queues")
+    return get("/queues")
 
 
 def dead_letters(filters: DeadLetterFilters, limit: int | None, cursor: str | None) -> Call:
     """Return the request for a list of dead letters."""
     query = _filters(filters, DeadLetterFilters)
-    return _get("/dlq", *query, *_given(limit=limit, cursor=cursor))
+    return get("/dlq", *query, *given(limit=limit, cursor=cursor))
 
 
 def dead_letter(seq: int) -> Call:
     """Return the request for one dead letter."""
-    return _get(f"/dlq/{int(seq)}")
+    return get(f"/dlq/{int(seq)}")
 
 
 def redrive(seq: int) -> Call:
@@ -318,16 +244,16 @@ def discard(seq: int) -> Call:
 
 def redrive_all(body: Mapping[str, Any]) -> Call:
     """Return the request to run many dead letters again."""
-    given = {name: value for name, value in body.items() if value is not None}
-    repeat = Repeat.ALWAYS if given.get("dry_run") else Repeat.IF_UNSENT
-    return replace(_send("POST", "/dlq/redrive", given, repeat), min_timeout_sec=_BULK_TIMEOUT_SEC)
+    known = {name: value for name, value in body.items() if value is not None}
+    repeat = Repeat.ALWAYS if known.get("dry_run") else Repeat.IF_UNSENT
+    return replace(send("POST", "/dlq/redrive", known, repeat), min_timeout_sec=_BULK_TIMEOUT_SEC)
 
 
 def metrics() -> Call:
     """Return the request for the metrics."""
-    return _get("/metrics").with_headers({"Accept": "text/plain"})
+    return get("/metrics").with_headers({"Accept": "text/plain"})
 
 
 def health(verbose: bool) -> Call:
     """Return the request for the health of the gateway."""
-    return _get("/health", *((("verbose", "1"),) if verbose else ()))
+    return get("/health", *((("verbose", "1"),) if verbose else ()))

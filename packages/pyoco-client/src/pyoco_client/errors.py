@@ -1,7 +1,7 @@
-"""The errors of the client, and the mapping from answers to errors."""
+"""The errors of the client."""
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 if TYPE_CHECKING:
     from pyoco_client.answers import RawAnswer
@@ -94,7 +94,7 @@ class GatewayUnreachableError(PyocoError):
             f"no answer from {server}: {reason}",
             err_id=entry.err_id,
             msg_id=entry.msg_id,
-            hint=entry.hint[_language(lang)],
+            hint=entry.hint[language_of(lang)],
             request_id=request_id,
         )
         self.server = server
@@ -103,7 +103,8 @@ class GatewayUnreachableError(PyocoError):
         self.is_lasting = is_lasting
 
 
-def _language(lang: str | None) -> "Language":
+def language_of(lang: str | None) -> "Language":
+    """Return the language of messages for a language tag."""
     return "ja" if lang is not None and lang.lower().partition("-")[0] == "ja" else "en"
 
 
@@ -125,10 +126,12 @@ class UnexpectedAnswerError(PyocoError):
 class WaitTimeoutError(PyocoError, TimeoutError):
     """The run had not ended at the end of the timeout; the run itself continues."""
 
+    what: ClassVar[str] = "run"
+
     def __init__(self, run_id: str, timeout: float, last_status: str | None) -> None:
         super().__init__(
-            f"run {run_id} is {last_status or 'in an unknown state'} after {timeout:g} s",
-            hint="The run continues; wait again or look it up later by its run id.",
+            f"{self.what} {run_id} is {last_status or 'in an unknown state'} after {timeout:g} s",
+            hint=f"The {self.what} continues; wait again or look it up later by its id.",
         )
         self.run_id = run_id
         self.last_status = last_status
@@ -165,23 +168,27 @@ class RunCancelled(RunEndedError):  # noqa: N818 - named after the status of the
 class PyocoApiError(PyocoError):
     """The gateway answered with an error; `detail` is its description.
 
-    `retry_after_sec` is its `Retry-After` header, or None.
+    `retry_after_sec` is its `Retry-After` header, or None. Errors of executions and graphs also
+    have a stable `code` and `details`; others have None and no details.
     """
 
     def __init__(
         self, status: int, body: Mapping[str, Any], *, retry_after_sec: float | None = None
     ) -> None:
-        self.detail: Any = body.get("detail")
+        fields = fields_of(body)
+        self.detail: Any = fields.get("detail")
         super().__init__(
-            _text(body, "message")
+            _text(fields, "message")
             or (self.detail if isinstance(self.detail, str) else f"HTTP {status}"),
-            err_id=_text(body, "err_id"),
-            msg_id=_text(body, "msg_id"),
-            hint=_text(body, "hint"),
-            request_id=_text(body, "request_id"),
+            err_id=_text(fields, "err_id"),
+            msg_id=_text(fields, "msg_id"),
+            hint=_text(fields, "hint"),
+            request_id=_text(fields, "request_id"),
             status=status,
         )
         self.body: Final = dict(body)
+        self.code = _text(fields, "code")
+        self.details: Final[dict[str, Any]] = fields.get("details") or {}
         self.retry_after_sec = retry_after_sec
         # Notes for tracebacks: the message names only the kind of error.
         for line in _notes(self):
@@ -194,15 +201,35 @@ class PyocoApiError(PyocoError):
 
     @property
     def problems(self) -> tuple[Mapping[str, Any], ...]:
-        """The problems of the request (`where`, `what`), if the answer lists them."""
-        listed = self.body.get("problems")
+        """The problems of the request, if the answer lists them.
+
+        Each has `where` and `what`; those of a graph have `code`, `where` and `message`.
+        """
+        listed = self.details.get("problems", self.body.get("problems"))
         if not isinstance(listed, list):
             return ()
         return tuple(problem for problem in listed if isinstance(problem, dict))
 
 
+def fields_of(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the fields of an error body, with the same names for both of its forms.
+
+    The routes of executions and graphs answer with `{"error": {code, message, details}}`.
+    """
+    error = body.get("error")
+    if not isinstance(error, dict):
+        return body
+    details = error.get("details")
+    details = details if isinstance(details, dict) else {}
+    names = {"detail": "detail", "err_id": "errId", "hint": "hint", "request_id": "requestId"}
+    known = {name: details.get(sent) for name, sent in names.items()}
+    return {**known, "message": error.get("message"), "code": error.get("code"), "details": details}
+
+
 def _notes(error: PyocoApiError) -> Iterator[str]:
-    lines = [f"{each.get('where')}: {each.get('what')}" for each in error.problems]
+    lines = [
+        f"{each.get('where')}: {each.get('what', each.get('message'))}" for each in error.problems
+    ]
     if not lines and isinstance(error.detail, str) and error.detail != error.message:
         lines = [error.detail]
     yield from lines
@@ -301,83 +328,3 @@ class SubmissionUnconfirmedError(UnavailableError):
 
 class ServerFaultError(PyocoApiError):
     """An unexpected error in the gateway; find it in its log by `request_id`."""
-
-
-_BY_ERR_ID: Final[Mapping[str, type[PyocoApiError]]] = {
-    "ERR-PYOCO-0002": InvalidRequestError,
-    "ERR-PYOCO-0003": BrokerUnavailableError,
-    "ERR-PYOCO-0005": RunNotFoundError,
-    "ERR-PYOCO-0014": ApiKeyMissingError,
-    "ERR-PYOCO-0015": ApiKeyInvalidError,
-    "ERR-PYOCO-0016": RequestTooLargeError,
-    "ERR-PYOCO-0017": ListQueryError,
-    "ERR-PYOCO-0019": InvalidRequestError,
-    "ERR-PYOCO-0020": WorkerNotFoundError,
-    "ERR-PYOCO-0101": RequestTooLargeError,
-    "ERR-PYOCO-0102": IdempotencyConflictError,
-    "ERR-PYOCO-0103": InvalidRequestError,
-    "ERR-PYOCO-0104": TooManyRequestsError,
-    "ERR-PYOCO-0105": DeadLetterNotFoundError,
-    "ERR-PYOCO-0106": ServerFaultError,
-    "ERR-PYOCO-0107": SubmissionUnconfirmedError,
-    "ERR-PYOCO-0110": NotSupportedError,
-    "ERR-PYOCO-0111": NotSupportedError,
-    "ERR-PYOCO-0118": RunNotOverError,
-    "ERR-PYOCO-0120": NotRedrivableError,
-    "ERR-PYOCO-0123": ListNotReadyError,
-    "ERR-PYOCO-0125": ConflictError,
-    "ERR-PYOCO-0130": ScopeMissingError,
-    "ERR-PYOCO-0135": AccessDeniedError,
-    "ERR-PYOCO-0136": AccessDeniedError,
-    "ERR-PYOCO-0137": UnavailableError,
-    "ERR-PYOCO-0138": UnavailableError,
-    "ERR-PYOCO-0139": RequestTooLargeError,
-    "ERR-PYOCO-0140": BrokerUnavailableError,
-    "ERR-PYOCO-0142": BrokerUnavailableError,
-    "ERR-PYOCO-0143": BrokerUnavailableError,
-    "ERR-PYOCO-0144": InvalidRequestError,
-    "ERR-PYOCO-0145": InvalidRequestError,
-}
-
-# For an error id that is newer than this client, and for answers without an id.
-_BY_STATUS: Final[Mapping[int, type[PyocoApiError]]] = {
-    400: InvalidRequestError,
-    401: AccessDeniedError,
-    403: AccessDeniedError,
-    404: NotFoundError,
-    408: UnavailableError,
-    409: ConflictError,
-    413: RequestTooLargeError,
-    415: InvalidRequestError,
-    421: AccessDeniedError,
-    422: InvalidRequestError,
-    429: TooManyRequestsError,
-    431: RequestTooLargeError,
-    500: ServerFaultError,
-    502: UnavailableError,
-    503: UnavailableError,
-    504: UnavailableError,
-}
-
-
-def api_error(
-    status: int, body: Mapping[str, Any], retry_after_sec: float | None = None
-) -> PyocoApiError:
-    """Return the error for an error body: by its error id, or by the status for an unknown id."""
-    kind = _BY_ERR_ID.get(str(body.get("err_id"))) or _BY_STATUS.get(status, PyocoApiError)
-    return kind(status, body, retry_after_sec=retry_after_sec)
-
-
-def not_found_here(err_id: str, detail: str, lang: str | None = None) -> PyocoApiError:
-    """Return the 404 error of a gateway for something that this client found missing."""
-    from pyoco_protocol.problems import CATALOGUE
-
-    entry, language = CATALOGUE[err_id], _language(lang)
-    body = {
-        "detail": detail,
-        "err_id": entry.err_id,
-        "msg_id": entry.msg_id,
-        "message": entry.message[language],
-        "hint": entry.hint[language],
-    }
-    return api_error(404, body)

@@ -9,8 +9,9 @@ from pyoco_client import calls
 from pyoco_client._sync.client import Client
 from pyoco_client._sync.transport import Transport
 from pyoco_client.answers import RawAnswer
-from pyoco_client.calls import Call, Include, RunListFilters, Statuses
+from pyoco_client.calls import Include, RunListFilters, Statuses
 from pyoco_client.errors import PyocoError, WaitTimeoutError
+from pyoco_client.http_call import Call
 from pyoco_client.retry_rules import is_passing
 from pyoco_client.status_errors import raising_status_errors
 from pyoco_protocol.runs.lifecycle import TERMINAL

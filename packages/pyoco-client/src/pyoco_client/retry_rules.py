@@ -9,6 +9,7 @@ from enum import Enum, auto
 from typing import Final
 
 from pyoco_client.errors import GatewayUnreachableError, PyocoApiError, PyocoError
+from pyoco_client.execution_errors import SeqNotReachedError
 
 TRANSIENT_STATUSES: Final = frozenset({408, 429, 502, 503, 504})
 
@@ -51,7 +52,8 @@ def is_passing(error: PyocoError) -> bool:
 
 def may_repeat(error: PyocoError, repeat: Repeat) -> bool:
     """Return whether a request may be repeated after this error."""
-    if not is_passing(error):
+    # The gateway has waited for the event as long as the request asked.
+    if not is_passing(error) or isinstance(error, SeqNotReachedError):
         return False
     if repeat is Repeat.ALWAYS:
         return True

@@ -16,8 +16,15 @@ from pyoco_gateway.access.openapi import described
 from pyoco_gateway.access.refusal_counter import RefusalCounter
 from pyoco_gateway.dashboard import index_page
 from pyoco_gateway.dead_letters import routes as dead_letters
+from pyoco_gateway.executions import command_routes as execution_commands
+from pyoco_gateway.executions import list_routes as execution_lists
+from pyoco_gateway.executions import read_routes as execution_reads
+from pyoco_gateway.executions import stream_routes as execution_streams
+from pyoco_gateway.executions import wait_routes as execution_waits
+from pyoco_gateway.executions.availability import require_executions
 from pyoco_gateway.fleet import queue_routes as queues
 from pyoco_gateway.fleet import worker_routes as workers
+from pyoco_gateway.graphs import routes as graphs
 from pyoco_gateway.health import routes as health
 from pyoco_gateway.http.body_limit import BodyLimit
 from pyoco_gateway.http.dispatch import Dispatch
@@ -57,6 +64,12 @@ ROUTERS: Final = (
     run_logs.router,
     dead_letters.lists,
     dead_letters.router,
+    execution_commands.router,
+    execution_lists.router,
+    execution_waits.router,
+    execution_reads.router,
+    execution_streams.router,
+    graphs.router,
     workers.router,
     queues.router,
     metrics.router,
@@ -119,7 +132,7 @@ def _middleware(
             refusals=RefusalCounter(registry),
         ),
         Middleware(BodyLimit),
-        Middleware(Dispatch),
+        Middleware(Dispatch, check=require_executions),
     ]
 
 
@@ -169,5 +182,5 @@ def _table(settings: GatewaySettings, rules: RouteRules, api: FastAPI) -> RouteT
         routes,
         rules,
         default_body=json_rule(settings.snapshots),
-        direct={("POST", "/runs"): runs.post_run},
+        direct={("POST", "/runs"): runs.post_run, **execution_commands.DIRECT},
     )

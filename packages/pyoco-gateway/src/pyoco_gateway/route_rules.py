@@ -1,8 +1,13 @@
 """The decisions about every route: what a caller needs for it, and what its body may be."""
 
+from dataclasses import replace
 from typing import Final, Literal
 
 from pyoco_gateway.access.caller import KeyScope
+from pyoco_gateway.executions.command_routes import COMMAND_RULES, CREATION
+from pyoco_gateway.executions.list_rules import LIST_RULES
+from pyoco_gateway.executions.read_rules import READ_RULES
+from pyoco_gateway.graphs.rules import GRAPH_RULES
 from pyoco_gateway.http.body_rules import BodyRule, FileLimit
 from pyoco_gateway.http.route_table import Access, PathRule, RouteRules
 from pyoco_protocol.problems import ListQueryError, WorkersRequestError, WorkflowTooLargeError
@@ -65,4 +70,11 @@ def route_rules(snapshots: SnapshotSettings, *, description_is_public: bool) -> 
         "/dlq/redrive": PathRule({"POST": _OPS}),
         "/dlq/{seq}": PathRule({"GET": _OPS, "DELETE": _OPS}),
         "/dlq/{seq}/redrive": PathRule({"POST": _OPS}),
+        **LIST_RULES,
+        "/executions": replace(
+            CREATION, methods={**CREATION.methods, **LIST_RULES["/executions"].methods}
+        ),
+        **COMMAND_RULES,
+        **READ_RULES,
+        **GRAPH_RULES,
     }

@@ -14,17 +14,25 @@ from pyoco_gateway.access.key_check import KeyCheck
 from pyoco_gateway.access.keys import Pepper
 from pyoco_gateway.access.services import AccessServices
 from pyoco_gateway.access.stream_permits import StreamPermits
+from pyoco_gateway.broker.execution_streams import ExecutionStreams
 from pyoco_gateway.broker.preparation import Preparation
 from pyoco_gateway.dashboard.index_page import IndexPageServices
 from pyoco_gateway.dead_letters.index import MAX_LETTERS, DeadLetterIndex
 from pyoco_gateway.dead_letters.read import DeadLetters
 from pyoco_gateway.dead_letters.redrive import Redrive
 from pyoco_gateway.dead_letters.services import DeadLetterServices
+from pyoco_gateway.execution_parts import execution_parts
+from pyoco_gateway.executions.availability import ExecutionAvailability
+from pyoco_gateway.executions.command_services import ExecutionCommandServices
+from pyoco_gateway.executions.list_services import ExecutionListServices
+from pyoco_gateway.executions.read_services import ExecutionReadServices
 from pyoco_gateway.fleet.hide_worker import HideWorker
 from pyoco_gateway.fleet.queue_report import QueueReport
 from pyoco_gateway.fleet.services import FleetServices
 from pyoco_gateway.fleet.worker_directory import WorkerDirectory
 from pyoco_gateway.fleet.worker_reaper import WorkerRecordReaper
+from pyoco_gateway.graphs.services import GraphServices
+from pyoco_gateway.health.executions import ExecutionsReport
 from pyoco_gateway.health.report import HealthReport
 from pyoco_gateway.http.body_rules import FileLimit
 from pyoco_gateway.http.provided import Provided
@@ -73,7 +81,12 @@ from pyoco_protocol.jetstream.workflow_texts import WorkflowTexts
 from pyoco_protocol.problems import WorkflowTooLargeError
 from pyoco_protocol.runs.signing import JobSigner
 from pyoco_protocol.subjects import Names
-from pyoco_protocol.topology import Topology, wanted_consumer, wanted_topology
+from pyoco_protocol.topology import (
+    Topology,
+    execution_topology,
+    wanted_consumer,
+    wanted_topology,
+)
 
 # A part of the gateway that runs until it is cancelled.
 Background = Callable[[], Coroutine[Any, Any, None]]
@@ -91,6 +104,11 @@ class Services:
     workflows: WorkflowServices
     fleet: FleetServices
     dead_letters: DeadLetterServices
+    execution_availability: ExecutionAvailability
+    execution_commands: ExecutionCommandServices
+    execution_reads: ExecutionReadServices
+    execution_lists: ExecutionListServices
+    graphs: GraphServices
     health: HealthReport
     metrics: MetricsPage
     index_page: IndexPageServices
@@ -120,11 +138,13 @@ async def running(
         wanted_consumer(tag, topology.names, settings.consumers)
         for tag in settings.queues.prepared_tags
     ]
-    async with open_broker(
-        settings.broker, name="pyoco-gateway", prepare=Preparation(topology, queues)
-    ) as broker:
+    streams = ExecutionStreams(execution_topology(settings.topology))
+    preparation = Preparation(topology, queues, then=streams.check_again)
+    async with open_broker(settings.broker, name="pyoco-gateway", prepare=preparation) as broker:
         with ExitStack() as resources:
-            services, background = _assembled(settings, registry, broker, topology, resources)
+            services, background = _assembled(
+                settings, registry, broker, topology, streams=streams, resources=resources
+            )
             async with anyio.create_task_group() as tasks:
                 for part in background:
                     tasks.start_soon(part)
@@ -137,6 +157,8 @@ def _assembled(
     registry: CollectorRegistry,
     broker: Broker,
     topology: Topology,
+    *,
+    streams: ExecutionStreams,
     resources: ExitStack,
 ) -> tuple[Services, list[Background]]:
     """Return what routes receive, and what runs in the background for it.
@@ -214,6 +236,7 @@ def _assembled(
             "forget_worker": worker_records.removed,
         }
 
+    executions = execution_parts(settings, broker, names, streams, fleet.workers)
     access, key_parts = _access(settings, broker, topology)
     services = Services(
         access=access,
@@ -236,8 +259,19 @@ def _assembled(
         ),
         fleet=fleet,
         dead_letters=DeadLetterServices(letters, Redrive(letters, store, submit_run, texts)),
+        execution_availability=executions.availability,
+        execution_commands=executions.commands,
+        execution_reads=executions.reads,
+        execution_lists=executions.lists,
+        graphs=executions.graphs,
         health=HealthReport(
-            broker=broker, address=settings.broker.nats_address, topology=topology, index=index
+            broker=broker,
+            address=settings.broker.nats_address,
+            topology=topology,
+            index=index,
+            executions=ExecutionsReport(
+                broker, streams, settings.topology.execution_retention_sec, settings.broker_store
+            ),
         ),
         metrics=MetricsPage(
             registry=registry,
@@ -249,6 +283,7 @@ def _assembled(
             unreadable_runs=lambda: feed.unreadable,
             index_lag=lambda: index.backlog + run_metrics.behind,
             sse_clients=lambda: limits.open,
+            executions=executions.metrics,
         ),
         index_page=IndexPageServices(None if language == "auto" else language),
     )
@@ -264,6 +299,7 @@ def _assembled(
         StreamMemory(limits).run,
         *fleet_parts,
         *key_parts,
+        *executions.background,
     ]
     return services, background
 

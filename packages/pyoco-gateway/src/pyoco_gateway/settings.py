@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from pyoco_gateway.access.keys import Pepper
 from pyoco_protocol.settings import (
@@ -43,6 +44,8 @@ class GatewaySettings:
     queues: QueueSetupSettings
     signing: JobSigningSettings
     rates: RateSettings
+    # Data directory of the broker that this process starts, if it does.
+    broker_store: Path | None = None
 
     @property
     def auth_is_on(self) -> bool:

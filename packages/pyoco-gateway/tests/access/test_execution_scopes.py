@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from execution_routes import COMMAND, DOCUMENT, RULES, add_routes
+from execution_routes import COMMAND, DOCUMENT, add_routes
 from key_admin import KEYED, HeldKey, Keyed, keyed_gateway_at, knows
 from pyoco_gateway.access.caller import UNRESTRICTED, Caller, KeyScope
 from pyoco_gateway.access.openapi import described
 from pyoco_gateway.app import create_app
+from pyoco_gateway.http.execution_paths import is_execution_path
 from pyoco_gateway.settings import gateway_settings
 from pyoco_protocol.settings import HttpAuthSettings, RateSettings
 from pyoco_testkit.nats_server import NatsServer
@@ -185,7 +186,7 @@ def test_the_description_has_the_error_body_of_these_paths(
     found = description(monkeypatch, **environ)
 
     for path, operations in found["paths"].items():
-        own = "ExecutionProblem" if path in RULES else "Problem"
+        own = "ExecutionProblem" if is_execution_path(path) else "Problem"
         for operation in operations.values():
             for status, answer in operation["responses"].items():
                 if int(status) >= 400:

@@ -5,12 +5,11 @@ from pathlib import Path
 
 import httpx
 import pytest
-from click.testing import CliRunner
 
 from conftest import StartGateway
+from guarded_broker import guarded_broker
 from pyoco_gateway.access.keys import DEFAULT_SCOPES, Pepper
 from pyoco_gateway.commands.admin.key_actions import issue_key, revoke_key
-from pyoco_gateway.commands.admin.nats_config import nats_config
 from pyoco_protocol.settings import HttpAuthSettings, load_settings
 from pyoco_testkit.eventually import eventually
 from pyoco_testkit.nats_server import NatsServer
@@ -18,22 +17,12 @@ from pyoco_testkit.nats_server import NatsServer
 KEYS = {"PYOCO_HTTP_AUTH_MODE": "api_key", "PYOCO_AUTH_PEPPER": "p" * 32}
 
 
-def gateway_login(directory: Path) -> tuple[Path, dict[str, str]]:
-    """Return a configuration and the login variables of the gateway."""
-    config = directory / "nats-server.conf"
-    arguments = ["--output", str(config), "--store-dir", str(directory / "store")]
-    printed = CliRunner().invoke(nats_config, arguments, catch_exceptions=False).stdout
-    lines = printed.split("\n\n")[0].splitlines()
-    login = dict(line.split("=", 1) for line in lines if not line.startswith("#"))
-    del login["PYOCO_NATS_URL"]
-    return config, login
-
-
 async def test_keys_are_issued_watched_and_revoked(
     tmp_path: Path, start_gateway: StartGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    config, login = gateway_login(tmp_path)
+    config, logins = guarded_broker(tmp_path)
+    login = logins["gateway"]
     async with NatsServer(tmp_path / "nats", config_file=config) as server:
         environ = {
             "PYOCO_LOAD_DOTENV": "0",

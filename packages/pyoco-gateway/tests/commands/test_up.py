@@ -118,6 +118,19 @@ async def test_the_system_does_not_show_the_pepper_to_other_processes(tmp_path: 
     assert shown == []
 
 
+async def test_health_knows_the_free_space_of_the_broker_that_the_server_started(
+    embedded: Any,
+) -> None:
+    _, http, _ = embedded
+
+    async def growth() -> dict[str, Any] | None:
+        executions = (await http.get("/health?verbose=1")).json()["executions"]
+        return dict(executions["growth"]) if executions["growth"] else None
+
+    found = await eventually(growth, lambda each: each is not None)
+    assert found["free_bytes"] > 0
+
+
 @pytest.mark.parametrize(
     ("signum", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130), (signal.SIGHUP, 0)]
 )

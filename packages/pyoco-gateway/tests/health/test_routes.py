@@ -44,6 +44,8 @@ async def test_a_healthy_gateway_reports_all_parts(gateway: httpx.AsyncClient, s
     messages = {stream["name"]: stream["messages"] for stream in found["streams"]}
     assert messages["KV_pyoco_runs"] == 1
     assert found["consumers"] == []
+    assert (found["executions"]["available"], found["executions"]["problems"]) == (True, [])
+    assert found["executions"]["streams"][0]["name"] == "PYOCO_EXECUTIONS"
     assert found["versions"]["python"] == platform.python_version()
     assert found["versions"]["gateway"] == __version__
 

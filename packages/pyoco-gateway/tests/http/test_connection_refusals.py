@@ -11,7 +11,7 @@ from pyoco_protocol.problems import Problem, SlowRequestError
 from pyoco_testkit.nats_server import NatsServer
 from raw_http import Answer, answer_in, answers_in, connection, raw, rest_of
 
-HEAD = b"GET /executions/x HTTP/1.1\r\nHost: localhost\r\nAccept-Language: ja\r\n"
+HEAD = b"GET /executions/x/y/z HTTP/1.1\r\nHost: localhost\r\nAccept-Language: ja\r\n"
 IDS = b"X-Request-ID: r-1\r\nX-Correlation-Id: order 7\r\n"
 CHUNKED = (
     b"POST /executions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"

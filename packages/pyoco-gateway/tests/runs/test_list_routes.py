@@ -7,7 +7,7 @@ import anyio
 import httpx
 import pytest
 
-from pyoco_gateway.runs import list as list_runs
+from pyoco_gateway.index import list_reader
 from pyoco_gateway.runs.index.cursors import Cursors, FollowCursor, WalkCursor
 from pyoco_gateway.runs.index.list_query import ListFilters, Order
 from pyoco_protocol.ids import new_run_id
@@ -299,7 +299,7 @@ async def test_lists_answer_503_with_retry_after_while_the_index_is_built(
         await anyio.sleep_forever()
 
     monkeypatch.setattr(BucketWatch, "run", never)
-    monkeypatch.setattr(list_runs, "_BUILD_WAIT_SEC", 0.05)
+    monkeypatch.setattr(list_reader, "_BUILD_WAIT_SEC", 0.05)
     async with start_gateway(nats_server.url, wait=False) as gateway:
 
         async def status() -> int:

@@ -22,6 +22,8 @@ class Failpoint(StrEnum):
     LETTER_STORED = "letter-stored"
     JOB_ACKED = "job-acked"
     LETTER_REDRIVEN = "letter-redriven"
+    COMMAND_DECIDED = "command-decided"
+    COMMAND_COMMITTED = "command-committed"
 
 
 def _armed() -> tuple[str, signal.Signals] | None:

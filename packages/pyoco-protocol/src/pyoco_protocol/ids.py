@@ -21,6 +21,7 @@ _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]
 
 # Run ids of idempotent submissions derive from this namespace, so it must never change.
 _RUN_NAMESPACE: Final = uuid.UUID("0d6b3f0e-6d0c-5a38-9a51-6f0f5c2f7a11")
+_EXECUTION_NAMESPACE: Final = uuid.UUID("5b0d7c1a-27a4-5f6e-8f1d-94c5e0b3a762")
 
 
 _CANONICAL_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -72,13 +73,26 @@ def idempotent_run_id(tenant: str, endpoint: str, key: str) -> str:
 
     Each part has a length prefix, so that different triples never give the same name.
     """
-    name = "".join(f"{len(part)}:{part}" for part in (tenant, endpoint, key))
-    return str(uuid.uuid5(_RUN_NAMESPACE, name))
+    return _named_id(_RUN_NAMESPACE, tenant, endpoint, key)
+
+
+def idempotent_execution_id(tenant: str, endpoint: str, key: str) -> str:
+    """Return the execution id for an idempotency key of a tenant on an endpoint."""
+    return _named_id(_EXECUTION_NAMESPACE, tenant, endpoint, key)
+
+
+def _named_id(namespace: uuid.UUID, *parts: str) -> str:
+    return str(uuid.uuid5(namespace, "".join(f"{len(part)}:{part}" for part in parts)))
 
 
 def new_instance_id() -> str:
     """Return a new id for one start of a worker process."""
     return uuid.uuid4().hex
+
+
+def is_execution_id(text: str) -> bool:
+    """Whether `text` is an execution id in canonical form."""
+    return is_run_id(text)
 
 
 def is_run_id(text: str) -> bool:

@@ -7,14 +7,18 @@ from typing import Any, Final, Self
 
 import httpx
 
-from pyoco_client import calls
+from pyoco_client import calls, execution_calls
+from pyoco_client._async.executions import AsyncExecutions
+from pyoco_client._async.graphs import AsyncGraphs
 from pyoco_client._async.handle import AsyncRunHandle
 from pyoco_client._async.operations import AsyncDeadLetters, AsyncQueues, AsyncWorkers
 from pyoco_client._async.runs import AsyncRuns
 from pyoco_client._async.transport import AsyncTransport
+from pyoco_client._async.waits import AsyncWaits
 from pyoco_client.answers import RawAnswer
 from pyoco_client.calls import WorkflowSource
 from pyoco_client.configuration import settings_of
+from pyoco_client.execution_models import OpenNodePage
 from pyoco_client.models import Accepted, Health, WorkflowValidation
 
 DEFAULT_TIMEOUT_SEC: Final = 10.0
@@ -65,6 +69,9 @@ class AsyncClient:
         self.workers = AsyncWorkers(self._transport)
         self.queues = AsyncQueues(self._transport)
         self.dlq = AsyncDeadLetters(self._transport)
+        self.executions = AsyncExecutions(self._transport, patience)
+        self.graphs = AsyncGraphs(self._transport)
+        self.waits = AsyncWaits(self._transport)
 
     async def __aenter__(self) -> Self:
         return self
@@ -125,6 +132,22 @@ class AsyncClient:
     def run(self, run_id: str) -> AsyncRunHandle:
         """Return the handle of an existing run; no request is sent."""
         return AsyncRunHandle(self._transport, run_id, patience=self._patience)
+
+    async def ready_tasks(
+        self,
+        graph_id: str | None = None,
+        *,
+        wait_sec: int | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> OpenNodePage:
+        """Return a page of Tasks that an external worker may start, the oldest first.
+
+        With `wait_sec` (up to 30) the gateway waits for one if there is none. A TaskWorker does
+        this and the rest.
+        """
+        call = execution_calls.ready_tasks(graph_id, wait_sec=wait_sec, limit=limit, cursor=cursor)
+        return (await self._transport.ask(call)).read_as(OpenNodePage)
 
     async def metrics(self) -> str:
         """Return the metrics as text; `pyoco_client.parse_metrics` parses it."""

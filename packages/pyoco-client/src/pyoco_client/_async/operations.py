@@ -7,7 +7,7 @@ from pyoco_client import calls
 from pyoco_client._async.pages import all_items
 from pyoco_client._async.transport import AsyncTransport
 from pyoco_client.calls import DeadLetterFilters
-from pyoco_client.errors import not_found_here
+from pyoco_client.error_mapping import not_found_here
 from pyoco_client.models import (
     DeadLetter,
     DeadLetterItem,

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator
 
 from pyoco_client._async.transport import AsyncTransport
-from pyoco_client.calls import CallAt
+from pyoco_client.http_call import CallAt
 from pyoco_client.models import Item, Page
 
 

@@ -8,9 +8,9 @@ from typing import Final
 
 from pyoco_client._async.sleep import sleep
 from pyoco_client._async.transport import STREAM_SILENCE_SEC, AsyncTransport
-from pyoco_client.calls import Call
 from pyoco_client.errors import PyocoApiError, PyocoError, TooManyRequestsError
 from pyoco_client.event_stream import ServerEvent
+from pyoco_client.http_call import Call
 from pyoco_client.retry_rules import is_passing
 
 _LONGEST_STREAM_SEC: Final = 600
@@ -23,7 +23,9 @@ class AsyncResumedStream:
     """Reads an event stream and resumes it after each failure that may pass.
 
     `patience` is the maximum time in seconds without an event. `end_at`, on the monotonic clock,
-    is when to stop. With `raises_refusals` a refusal for too many streams is raised.
+    is when to stop; with `asks_timeout` the gateway is asked to end the stream then. With
+    `raises_refusals` a refusal for too many streams is raised. `has_ended` says that the gateway
+    has no more events.
     """
 
     transport: AsyncTransport
@@ -32,6 +34,8 @@ class AsyncResumedStream:
     end_at: float | None = None
     raises_refusals: bool = False
     last_id: str | None = None
+    asks_timeout: bool = True
+    has_ended: bool = False
 
     async def events(self) -> AsyncGenerator[ServerEvent]:
         """Yield events, heartbeats included, until `end_at` or until the gateway has no more."""
@@ -44,6 +48,7 @@ class AsyncResumedStream:
                     self._resuming(left), silence=min(STREAM_SILENCE_SEC, left)
                 ) as stream:
                     if stream is None:
+                        self.has_ended = True
                         return
                     async for event in stream.events():
                         heard_at = time.monotonic()
@@ -72,6 +77,8 @@ class AsyncResumedStream:
         return _LONGEST_STREAM_SEC if self.end_at is None else self.end_at - time.monotonic()
 
     def _resuming(self, left: float) -> Call:
-        timeout = max(1, round(min(left, _LONGEST_STREAM_SEC)))
-        call = self.call.asking(("timeout_sec", str(timeout)))
+        call = self.call
+        if self.asks_timeout:
+            timeout = max(1, round(min(left, _LONGEST_STREAM_SEC)))
+            call = call.asking(("timeout_sec", str(timeout)))
         return call if not self.last_id else call.with_headers({"Last-Event-ID": self.last_id})

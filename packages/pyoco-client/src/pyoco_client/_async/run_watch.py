@@ -13,12 +13,12 @@ from pyoco_client._async.resumed_stream import AsyncResumedStream
 from pyoco_client._async.sleep import sleep
 from pyoco_client._async.transport import AsyncTransport
 from pyoco_client.calls import Include
+from pyoco_client.error_mapping import not_found_here
 from pyoco_client.errors import (
     PyocoApiError,
     PyocoError,
     TooManyRequestsError,
     UnexpectedAnswerError,
-    not_found_here,
 )
 from pyoco_client.event_stream import ServerEvent
 from pyoco_client.models import Run, WatchEvent, watch_event

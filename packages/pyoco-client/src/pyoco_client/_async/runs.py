@@ -14,6 +14,7 @@ from pyoco_client._async.sleep import sleep
 from pyoco_client._async.transport import AsyncTransport
 from pyoco_client.calls import Include, RunFilters, RunListFilters
 from pyoco_client.errors import UnexpectedAnswerError
+from pyoco_client.http_call import Call
 from pyoco_client.models import RunChange, RunCounts, RunItem, RunPage, run_change
 
 _PAGE: Final = 200
@@ -28,7 +29,7 @@ class AsyncRunChanges:
     """
 
     def __init__(
-        self, transport: AsyncTransport, call: calls.Call, since: float, cursor: str | None
+        self, transport: AsyncTransport, call: Call, since: float, cursor: str | None
     ) -> None:
         self._transport = transport
         self._call = call

@@ -14,7 +14,6 @@ import httpx
 from pyoco_client._async.sleep import sleep
 from pyoco_client.addresses import shown_address
 from pyoco_client.answers import RawAnswer
-from pyoco_client.calls import EVENT_STREAM_TYPE, Call
 from pyoco_client.configuration import Settings
 from pyoco_client.errors import (
     ENVIRONMENT_HINT,
@@ -24,6 +23,7 @@ from pyoco_client.errors import (
     UnexpectedAnswerError,
 )
 from pyoco_client.event_stream import EventDecoder, EventTooLargeError, ServerEvent
+from pyoco_client.http_call import EVENT_STREAM_TYPE, Call
 from pyoco_client.retry_rules import Backoff, Repeat, pause_before_repeat
 
 # A gateway sends a heartbeat every 2 seconds, one of an earlier release every 5 seconds. A stream

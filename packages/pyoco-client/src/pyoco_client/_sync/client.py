@@ -7,14 +7,18 @@ from typing import Any, Final, Self
 
 import httpx
 
-from pyoco_client import calls
+from pyoco_client import calls, execution_calls
+from pyoco_client._sync.executions import Executions
+from pyoco_client._sync.graphs import Graphs
 from pyoco_client._sync.handle import RunHandle
 from pyoco_client._sync.operations import DeadLetters, Queues, Workers
 from pyoco_client._sync.runs import Runs
 from pyoco_client._sync.transport import Transport
+from pyoco_client._sync.waits import Waits
 from pyoco_client.answers import RawAnswer
 from pyoco_client.calls import WorkflowSource
 from pyoco_client.configuration import settings_of
+from pyoco_client.execution_models import OpenNodePage
 from pyoco_client.models import Accepted, Health, WorkflowValidation
 
 DEFAULT_TIMEOUT_SEC: Final = 10.0
@@ -65,6 +69,9 @@ class Client:
         self.workers = Workers(self._transport)
         self.queues = Queues(self._transport)
         self.dlq = DeadLetters(self._transport)
+        self.executions = Executions(self._transport, patience)
+        self.graphs = Graphs(self._transport)
+        self.waits = Waits(self._transport)
 
     def __enter__(self) -> Self:
         return self
@@ -125,6 +132,22 @@ class Client:
     def run(self, run_id: str) -> RunHandle:
         """Return the handle of an existing run; no request is sent."""
         return RunHandle(self._transport, run_id, patience=self._patience)
+
+    def ready_tasks(
+        self,
+        graph_id: str | None = None,
+        *,
+        wait_sec: int | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> OpenNodePage:
+        """Return a page of Tasks that an external worker may start, the oldest first.
+
+        With `wait_sec` (up to 30) the gateway waits for one if there is none. A TaskWorker does
+        this and the rest.
+        """
+        call = execution_calls.ready_tasks(graph_id, wait_sec=wait_sec, limit=limit, cursor=cursor)
+        return (self._transport.ask(call)).read_as(OpenNodePage)
 
     def metrics(self) -> str:
         """Return the metrics as text; `pyoco_client.parse_metrics` parses it."""

@@ -17,6 +17,7 @@ from pyoco_client.errors import (
     UnexpectedAnswerError,
     WaitTimeoutError,
 )
+from pyoco_client.http_call import path_part
 from pyoco_client.models import (
     Accepted,
     LogLine,
@@ -44,7 +45,7 @@ class RunHandle:
         accepted: Accepted | None = None,
         is_replay: bool = False,
     ) -> None:
-        calls.path_part("run id", run_id)
+        path_part("run id", run_id)
         self._transport = transport
         self._patience = patience
         self.id = run_id

@@ -3,7 +3,7 @@
 from collections.abc import Generator
 
 from pyoco_client._sync.transport import Transport
-from pyoco_client.calls import CallAt
+from pyoco_client.http_call import CallAt
 from pyoco_client.models import Item, Page
 
 

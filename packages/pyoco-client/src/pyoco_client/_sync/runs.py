@@ -14,6 +14,7 @@ from pyoco_client._sync.sleep import sleep
 from pyoco_client._sync.transport import Transport
 from pyoco_client.calls import Include, RunFilters, RunListFilters
 from pyoco_client.errors import UnexpectedAnswerError
+from pyoco_client.http_call import Call
 from pyoco_client.models import RunChange, RunCounts, RunItem, RunPage, run_change
 
 _PAGE: Final = 200
@@ -27,9 +28,7 @@ class RunChanges:
     later changes, None before all runs are read. Store it, and another process can continue there.
     """
 
-    def __init__(
-        self, transport: Transport, call: calls.Call, since: float, cursor: str | None
-    ) -> None:
+    def __init__(self, transport: Transport, call: Call, since: float, cursor: str | None) -> None:
         self._transport = transport
         self._call = call
         self._since = since

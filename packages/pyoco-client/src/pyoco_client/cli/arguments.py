@@ -69,20 +69,49 @@ def with_options(command: Decorated, *options: Callable[[Decorated], Decorated])
 
 def run_id_argument(command: Decorated) -> Decorated:
     """Add one run id to a command, as an argument or as `--run-id`; the command gets `run_id`."""
+    return id_argument("run_id", "run id", checked_run_id)(command)
+
+
+def execution_id_argument(command: Decorated) -> Decorated:
+    """Add one execution id to a command, as an argument or as `--execution-id`."""
+    return id_argument("execution_id", "execution id", checked_execution_id)(command)
+
+
+def node_id_argument(command: Decorated) -> Decorated:
+    """Add one node id to a command, as an argument or as `--node-id`."""
+    return id_argument("node_id", "node id", checked_path_part)(command)
+
+
+def graph_id_argument(command: Decorated) -> Decorated:
+    """Add one graph id to a command, as an argument or as `--graph-id`."""
+    return id_argument("graph_id", "graph id", checked_path_part)(command)
+
+
+def id_argument(
+    name: str, what: str, checked: Callable[[str], str]
+) -> Callable[[Decorated], Decorated]:
+    """Return a decorator that adds an id as an argument or as an option; both have this `name`."""
+    option_name = f"{name}_option"
 
     def taken(context: click.Context, _: click.Parameter, value: str | None) -> str:
-        named = context.params.pop("run_id_option", None)
+        named = context.params.pop(option_name, None)
         if value is not None and named is not None and value != named:
-            raise BadArgumentError(f"two run ids are given: {value} and {named}")
+            raise BadArgumentError(f"two {what}s are given: {value} and {named}")
         found = value if value is not None else named
         if found is None and not context.resilient_parsing:
-            raise BadArgumentError("Missing argument 'RUN_ID'.")
-        return checked_run_id(str(found))
+            raise BadArgumentError(f"Missing argument '{name.upper()}'.")
+        return checked(str(found))
 
-    option = click.option(
-        "--run-id", "run_id_option", is_eager=True, help="The run id, instead of the argument."
-    )
-    return option(click.argument("run_id", required=False, callback=taken)(command))
+    def decorate(command: Decorated) -> Decorated:
+        option = click.option(
+            f"--{name.replace('_', '-')}",
+            option_name,
+            is_eager=True,
+            help=f"The {what}, instead of the argument.",
+        )
+        return option(click.argument(name, required=False, callback=taken)(command))
+
+    return decorate
 
 
 def checked_run_id(text: str) -> str:
@@ -92,3 +121,30 @@ def checked_run_id(text: str) -> str:
     if not is_run_id(text):
         raise BadArgumentError(f"{text!r} is not a run id; list them: pyoco-client list -o name")
     return text
+
+
+def checked_execution_id(text: str) -> str:
+    """Return `text` if it has the form of an execution id; raise BadArgumentError otherwise."""
+    from pyoco_protocol.ids import is_execution_id
+
+    if not is_execution_id(text):
+        listing = "pyoco-client execution list -o name"
+        raise BadArgumentError(f"{text!r} is not an execution id; list them: {listing}")
+    return text
+
+
+def checked_path_part(text: str) -> str:
+    """Return an id that can be a part of a path; raise BadArgumentError for another one."""
+    # An id that is empty or only dots would change the path of the request.
+    if not text.strip("."):
+        raise BadArgumentError(f"{text!r} is not an id")
+    return text
+
+
+def checked_idempotency_key(key: str | None, example: str) -> str | None:
+    """Return an idempotency key; raise BadArgumentError if a header cannot carry it."""
+    if key is not None and not (1 <= len(key) <= 255 and key.isascii() and key.isprintable()):
+        raise BadArgumentError(
+            "--idempotency-key must be 1 to 255 printable ASCII characters", example
+        )
+    return key

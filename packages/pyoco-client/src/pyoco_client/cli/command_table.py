@@ -26,6 +26,13 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
     ),
     "watch": CommandEntry(f"{_CLI}.watch:watch", "Watch a run until it has ended."),
     "cancel": CommandEntry(f"{_CLI}.cancel:cancel", "Cancel a run, or all matching runs."),
+    "execution": CommandEntry(
+        f"{_CLI}.execution:execution", "Create executions of graphs, follow and control them."
+    ),
+    "graph": CommandEntry(f"{_CLI}.graph:graph", "Store, validate and list graphs."),
+    "waits": CommandEntry(
+        f"{_CLI}.waits:waits", "List the nodes that wait for a person or an event."
+    ),
     "workers": CommandEntry(f"{_CLI}.workers:workers", "List the workers and their current runs."),
     "worker": CommandEntry(f"{_CLI}.worker:worker", "Hide a worker from lists, or show it again."),
     "queues": CommandEntry(

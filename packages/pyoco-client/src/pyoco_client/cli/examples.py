@@ -4,8 +4,9 @@ from typing import Final
 
 import click
 
-# The run id in examples; readers replace it by their own.
+# The ids in examples; readers replace them by their own.
 RUN_ID: Final = "7d0c1a9e-3f5b-4f0e-9a51-0c2f7a11d3b4"
+EXECUTION_ID: Final = "5b0d7c1a-27a4-5f6e-8f1d-94c5e0b3a762"
 
 
 def examples(*lines: str) -> str:

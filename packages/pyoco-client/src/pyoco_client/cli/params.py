@@ -6,12 +6,16 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from pyoco_client.cli.arguments import BadArgumentError, with_options
 from pyoco_client.cli.json_faults import explained
+
+_FILE_EXAMPLE: Final = "pyoco-client submit --flow-name hello --params-file params.json"
+_TEXT_EXAMPLE: Final = """pyoco-client submit --flow-name hello --params '{"name": "world"}'"""
+_PAIR_EXAMPLE: Final = "pyoco-client submit --flow-name hello --param name=world --param count=3"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +33,11 @@ class ParamsOptions:
         """
         merged: dict[str, Any] = {}
         if self.file is not None:
-            merged |= _from_file(self.file)
+            merged |= object_in_file(self.file, f"--params-file {self.file}", _FILE_EXAMPLE)
         if self.text is not None:
-            merged |= _from_text(self.text)
+            merged |= object_in_text(self.text, "--params", _TEXT_EXAMPLE)
         for pair in self.pairs:
-            merged |= _from_pair(pair)
+            merged |= object_of_pair(pair, "--param", _PAIR_EXAMPLE)
         return merged
 
 
@@ -68,39 +72,34 @@ def params_options(command: Callable[..., int]) -> Callable[..., int]:
     )
 
 
-def _from_file(path: Path) -> dict[str, Any]:
-    example = "pyoco-client submit --flow-name hello --params-file params.json"
-    is_stdin = str(path) == "-"
+def object_in_file(path: Path, option: str, example: str) -> dict[str, Any]:
+    """Return the JSON or YAML object in a file, or on stdin for `-`."""
     try:
-        if is_stdin:
+        if str(path) == "-":
             text = sys.stdin.buffer.read().decode("utf-8-sig")
         else:
             text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise BadArgumentError(f"--params-file {path} cannot be read: {error}", example) from error
+        raise BadArgumentError(f"{option} cannot be read: {error}", example) from error
     try:
         return _json_object(_json_or_yaml(text))
     except ValueError as error:
-        raise BadArgumentError(f"--params-file {path}: {error}", example) from error
+        raise BadArgumentError(f"{option}: {error}", example) from error
 
 
-def _from_text(text: str) -> dict[str, Any]:
+def object_in_text(text: str, option: str, example: str) -> dict[str, Any]:
+    """Return the JSON object in a text."""
     try:
         return _json_object(_json(text))
     except ValueError as error:
-        raise BadArgumentError(
-            f"--params: {error}",
-            """pyoco-client submit --flow-name hello --params '{"name": "world"}'""",
-        ) from error
+        raise BadArgumentError(f"{option}: {error}", example) from error
 
 
-def _from_pair(pair: str) -> dict[str, Any]:
+def object_of_pair(pair: str, option: str, example: str) -> dict[str, Any]:
+    """Return the object of one `key=value`; the value is JSON if it parses, text otherwise."""
     name, separator, text = pair.partition("=")
     if not separator or not name:
-        raise BadArgumentError(
-            f"--param {pair!r} is not of the form key=value",
-            "pyoco-client submit --flow-name hello --param name=world --param count=3",
-        )
+        raise BadArgumentError(f"{option} {pair!r} is not of the form key=value", example)
     try:
         value = _json_value(_json(text))
     except ValueError:

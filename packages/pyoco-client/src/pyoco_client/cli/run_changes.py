@@ -7,7 +7,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from pyoco_client.cli.connection import EXIT_FAILED, EXIT_OK
-from pyoco_client.cli.display.layouts import moment, progress
+from pyoco_client.cli.display.cells import moment
+from pyoco_client.cli.display.layouts import progress
 from pyoco_client.cli.display.output import (
     Form,
     is_terminal,

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pyoco_client.cli.arguments import POSITIVE_SECONDS, BadArgumentError, with_options
+from pyoco_client.cli.arguments import (
+    POSITIVE_SECONDS,
+    BadArgumentError,
+    checked_idempotency_key,
+    with_options,
+)
 from pyoco_client.cli.connection import EXIT_OK
 from pyoco_client.cli.display.layouts import ACCEPTED, RUN
 from pyoco_client.cli.display.output import (
@@ -46,13 +51,10 @@ class SubmissionOptions:
 
     def checked_key(self) -> str | None:
         """Return the idempotency key; raise BadArgumentError if a header cannot carry it."""
-        key = self.idempotency_key
-        if key is not None and not (1 <= len(key) <= 255 and key.isascii() and key.isprintable()):
-            raise BadArgumentError(
-                "--idempotency-key must be 1 to 255 printable ASCII characters",
-                "pyoco-client submit --flow-name hello --idempotency-key report-2026-11-17",
-            )
-        return key
+        return checked_idempotency_key(
+            self.idempotency_key,
+            "pyoco-client submit --flow-name hello --idempotency-key report-2026-11-17",
+        )
 
     def finish(self, handle: "RunHandle") -> int:
         """Print the accepted run, or wait for its end as the options say; return the exit code."""

@@ -96,6 +96,19 @@ def test_a_broker_that_is_down_is_found_without_the_details_of_health() -> None:
     assert [(each.check, each.level) for each in found] == [("broker", "failure")]
 
 
+def test_an_operation_that_the_broker_denied_is_a_warning() -> None:
+    trouble = "the broker denied publishing on pyoco.work.cpu to pyoco-gateway"
+    (found, *_) = findings({**DETAILS, "broker": {**BROKER, "trouble": trouble}})
+    assert (found.check, found.level) == ("broker", "warning")
+    assert found.message == f"nats-server 2.11.0 at nats://b:4222: {trouble}"
+    assert "pyoco-server-admin nats-config" in (found.next_step or "")
+    # A permission that only executions need is a problem of executions.
+    executions = {"available": False, "problems": [f"PYOCO_GRAPHS: {trouble}"]}
+    health = {**DETAILS, "broker": {**BROKER, "trouble": trouble}, "executions": executions}
+    levels = {each.check: each.level for each in findings(health)}
+    assert (levels["broker"], levels["executions"]) == ("ok", "warning")
+
+
 def test_a_caller_without_permission_gets_no_findings_about_the_fleet() -> None:
     forbidden = answer({"err_id": "ERR-PYOCO-0130"}, 403)
     refused = Trouble(TroubleKind.TIMEOUT, "timed out")

@@ -1,6 +1,7 @@
 import pytest
 
-from pyoco_client.cli.display.layouts import RUN, RUNS, duration, moment, task_rows
+from pyoco_client.cli.display.cells import duration, moment
+from pyoco_client.cli.display.layouts import RUN, RUNS, task_rows
 from pyoco_client.cli.display.safe_text import columns_of
 from pyoco_client.cli.display.tables import pairs, table
 

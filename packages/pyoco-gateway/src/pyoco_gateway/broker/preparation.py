@@ -1,6 +1,6 @@
 """Checks the broker and creates its streams and buckets."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.ensure import (
@@ -16,12 +16,20 @@ from pyoco_protocol.topology import ConsumerSpec, Topology
 class Preparation:
     """Checks the broker and creates what is missing; runs after each connect.
 
-    `queues` are the consumers of workers without the permission to create them.
+    `queues` are the consumers of workers without the permission to create them. `then` is called
+    at the end of each preparation.
     """
 
-    def __init__(self, topology: Topology, queues: Sequence[ConsumerSpec] = ()) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        queues: Sequence[ConsumerSpec] = (),
+        *,
+        then: Callable[[], None] = lambda: None,
+    ) -> None:
         self._topology = topology
         self._queues = queues
+        self._then = then
         self._reported: list[Difference] = []
 
     async def __call__(self, broker: Broker) -> None:
@@ -32,3 +40,4 @@ class Preparation:
             differences += (await ensure_consumer(broker.client, queue)).differences
         report_differences([each for each in differences if each not in self._reported])
         self._reported = differences
+        self._then()

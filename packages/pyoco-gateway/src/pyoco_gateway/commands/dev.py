@@ -50,7 +50,7 @@ def dev(settings: GatewaySettings, options: DevOptions, started_at: float) -> in
             tag=settings.topology.default_tag,
             concurrency=options.concurrency,
         )
-        served = using_broker(settings, broker.url)
+        served = using_broker(settings, broker)
 
         async def serve() -> None:
             # The gateway is innermost and stops first, while broker and worker still run.

@@ -49,7 +49,7 @@ def up(
             async with AsyncExitStack() as running:
                 if plan is not None:
                     await running.enter_async_context(embedded_broker(plan, lock=lock))
-                served = settings if plan is None else using_broker(settings, plan.url)
+                served = settings if plan is None else using_broker(settings, plan)
                 await running.enter_async_context(gateway(served, sockets))
                 await anyio.sleep_forever()
 
@@ -70,9 +70,10 @@ def planned(broker: BrokerChoice, environ: Mapping[str, str]) -> BrokerPlan:
     )
 
 
-def using_broker(settings: GatewaySettings, url: str) -> GatewaySettings:
-    """Return the settings with the address of the broker that this process starts."""
-    return replace(settings, broker=BrokerSettings(nats_url=url))
+def using_broker(settings: GatewaySettings, plan: BrokerPlan) -> GatewaySettings:
+    """Return the settings with the address and the data of the broker that this process starts."""
+    broker = BrokerSettings(nats_url=plan.url)
+    return replace(settings, broker=broker, broker_store=plan.files.store)
 
 
 @asynccontextmanager

@@ -10,19 +10,19 @@ from typing import Final
 import anyio
 
 from pyoco_gateway import __version__
+from pyoco_gateway.health.executions import ExecutionsReport
+from pyoco_gateway.health.streams import difference_health, stream_health
 from pyoco_gateway.http.provided import Provided
 from pyoco_gateway.runs.index.run_index import RunIndex
 from pyoco_protocol.http.health import (
     BrokerHealth,
     ConsumerHealth,
+    ExecutionsHealth,
     HealthDetails,
     IndexHealth,
-    ResourceDifference,
-    StreamHealth,
     Versions,
 )
 from pyoco_protocol.jetstream.connection import Broker
-from pyoco_protocol.jetstream.ensure import Difference
 from pyoco_protocol.jetstream.inspection import (
     ConsumerFound,
     JetStreamFound,
@@ -49,22 +49,33 @@ class _Found:
     jetstream: JetStreamFound | None = None
     streams: list[StreamFound] | None = None
     consumers: list[ConsumerFound] | None = None
+    executions: ExecutionsHealth | None = None
 
 
 class HealthReport(Provided):
     """Inspects the broker and the index; reports also without a broker."""
 
     def __init__(
-        self, *, broker: Broker, address: str, topology: Topology, index: RunIndex
+        self,
+        *,
+        broker: Broker,
+        address: str,
+        topology: Topology,
+        index: RunIndex,
+        executions: ExecutionsReport,
     ) -> None:
         self._broker = broker
         self._address = address
         self._topology = topology
         self._index = index
+        self._executions = executions
 
     async def __call__(self) -> HealthDetails:
         """Return the report; what the broker does not answer in time is None."""
-        found = await self._inspect()
+        found = _Found()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._inspect, found)
+            tasks.start_soon(self._inspect_executions, found)
         jetstream = found.jetstream
         connected = self._broker.client.is_connected
         return HealthDetails(
@@ -78,9 +89,10 @@ class HealthReport(Provided):
                 storage_bytes=None if jetstream is None else jetstream.storage_bytes,
                 memory_bytes=None if jetstream is None else jetstream.memory_bytes,
             ),
-            streams=None if found.streams is None else tuple(map(_stream, found.streams)),
+            streams=None if found.streams is None else tuple(map(stream_health, found.streams)),
             consumers=None if found.consumers is None else tuple(map(_consumer, found.consumers)),
             index=self._index_health(found.streams or []),
+            executions=found.executions,
             versions=Versions(
                 gateway=__version__,
                 python=platform.python_version(),
@@ -95,11 +107,13 @@ class HealthReport(Provided):
         server = self._broker.client.connected_server_version
         return f"{server.major}.{server.minor}.{server.patch}"
 
-    async def _inspect(self) -> _Found:
-        found = _Found()
+    async def _inspect_executions(self, found: _Found) -> None:
+        found.executions = await self._executions()
+
+    async def _inspect(self, found: _Found) -> None:
         client = self._broker.client
         if not client.is_connected:
-            return found
+            return
         with anyio.move_on_after(_TIMEOUT_SEC):
             try:
                 found.jetstream = await jetstream_found(client)
@@ -107,7 +121,6 @@ class HealthReport(Provided):
                 found.consumers = await work_consumers_found(client, self._topology.names)
             except (BrokerUnavailableError, RefusedError) as error:
                 _log.info("broker cannot be inspected", extra={"reason": str(error)})
-        return found
 
     def _index_health(self, streams: list[StreamFound]) -> IndexHealth:
         runs = kv_stream(self._topology.names.runs_bucket)
@@ -124,18 +137,6 @@ class HealthReport(Provided):
         )
 
 
-def _stream(found: StreamFound) -> StreamHealth:
-    if found.state is None:
-        return StreamHealth(name=found.name, state="missing")
-    return StreamHealth(
-        name=found.name,
-        state="differs" if found.differences else "ok",
-        messages=found.state.messages,
-        bytes=found.state.size_bytes,
-        differences=tuple(map(_difference, found.differences)),
-    )
-
-
 def _consumer(found: ConsumerFound) -> ConsumerHealth:
     return ConsumerHealth(
         name=found.name,
@@ -144,11 +145,5 @@ def _consumer(found: ConsumerFound) -> ConsumerHealth:
         in_flight=found.in_flight,
         ack_wait_sec=found.ack_wait_sec,
         state="differs" if found.differences else "ok",
-        differences=tuple(map(_difference, found.differences)),
-    )
-
-
-def _difference(found: Difference) -> ResourceDifference:
-    return ResourceDifference.model_validate(
-        {"setting": found.setting, "wanted": found.wanted, "found": found.found}
+        differences=tuple(map(difference_health, found.differences)),
     )

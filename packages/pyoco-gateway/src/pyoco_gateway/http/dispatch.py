@@ -1,5 +1,7 @@
 """Calls the route of a request, directly or through the framework."""
 
+from collections.abc import Callable
+
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -23,10 +25,13 @@ class Dispatch:
     Routes with an `endpoint` in the route table bypass the framework: its matching, exit stacks
     and middleware take as long as a submission itself. They are routes of the framework too, with
     the same answers, so that they appear in the API description.
+
+    `check` may raise a PyocoError before the route of a request is called.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, check: Callable[[Scope], None] | None = None) -> None:
         self._app = app
+        self._check = check
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the request."""
@@ -41,10 +46,19 @@ class Dispatch:
                 await answer_problem(match.query.refusal(unknown), scope, receive, send)
                 return
             send = naming_ignored(send, unknown)
+        if match.query is not None and self._check is not None:
+            try:
+                self._check(scope)
+            except PyocoError as error:
+                scope["route"] = match.query
+                await answer_problem(error, scope, receive, send)
+                return
         if match.endpoint is not None:
             # `HttpLatency` reads the path from `scope["route"]`; the framework sets it for the
             # other routes.
             scope["route"] = match
+            if match.path_params is not None:
+                scope["path_params"] = match.path_params
             try:
                 response = await match.endpoint(Request(scope, receive))
             except (PyocoError, RefusedError) as error:

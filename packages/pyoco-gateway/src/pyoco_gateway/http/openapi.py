@@ -33,6 +33,17 @@ def _resolved(schema: Any, definitions: dict[str, Any]) -> Any:
     return {key: _resolved(value, definitions) for key, value in schema.items()}
 
 
+def query_parameter(name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the description of a query parameter that a route reads without the framework."""
+    return {
+        "in": "query",
+        "name": name,
+        "required": False,
+        "description": description,
+        "schema": schema,
+    }
+
+
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return the failures of a route, for its `responses`."""
     return {

@@ -3,7 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
 from typing import Any, Final
 
@@ -80,7 +80,8 @@ class UndecidedRouteError(TypeError):
 class RouteMatch:
     """The decisions about one request."""
 
-    # As the route declares it; None for a path that has a placeholder or is unknown.
+    # As the route declares it; None for a path that is unknown, or that has a placeholder and no
+    # direct endpoint.
     path: str | None
     requires: Requirement
     body: BodyRule
@@ -90,6 +91,8 @@ class RouteMatch:
     endpoint: Endpoint | None = None
     # None if there is no route for the request.
     query: QueryRule | None = None
+    # The values of the placeholders, for a direct endpoint.
+    path_params: Mapping[str, str] | None = None
 
 
 class RouteTable:
@@ -141,11 +144,27 @@ class RouteTable:
                     (direct or {}).get((method, path)),
                     self._queries[method, path],
                 )
+        self._direct = _DirectTemplates(
+            RouteMatch(
+                path,
+                rules[path].methods[method],
+                self._bodies[path],
+                frozenset(self._methods[path]),
+                endpoint,
+                self._queries[method, path],
+            )
+            for (method, path), endpoint in (direct or {}).items()
+            if "{" in path
+        )
 
     def match(self, method: str, path: str) -> RouteMatch:
         """Return the decisions about a request."""
-        known = self._known.get((method, path)) or self._literal.get(path)
-        return known or self._match_patterns(method, path)
+        return (
+            self._known.get((method, path))
+            or self._literal.get(path)
+            or self._direct.match(method, path)
+            or self._match_patterns(method, path)
+        )
 
     def _match_patterns(self, method: str, path: str) -> RouteMatch:
         requires: Requirement | None = None
@@ -169,6 +188,39 @@ class RouteTable:
         requires = requires or Access.ANY_KEY
         body = self._default_body if matched is None else self._bodies[matched]
         return RouteMatch(None, requires, body, methods, query=query)
+
+
+class _DirectTemplates:
+    """Finds direct endpoints of POST requests to paths with placeholders.
+
+    Each path ends with a literal segment, and differs from the others in that segment or in the
+    number of segments. So one look-up finds it, where patterns would be tried one by one.
+    """
+
+    def __init__(self, matches: Iterable[RouteMatch]) -> None:
+        self._matches: dict[tuple[int, str], tuple[RouteMatch, tuple[str, ...]]] = {}
+        for each in matches:
+            segments = (each.path or "").split("/")
+            key = (len(segments), segments[-1])
+            if "{" in segments[-1] or key in self._matches:
+                raise ValueError(f"{each.path} cannot be told from other direct endpoints")
+            self._matches[key] = (each, tuple(segments))
+
+    def match(self, method: str, path: str) -> RouteMatch | None:
+        if method != "POST":
+            return None
+        segments = path.split("/")
+        found = self._matches.get((len(segments), segments[-1]))
+        if found is None:
+            return None
+        match, template = found
+        params = {}
+        for segment, wanted in zip(segments, template, strict=True):
+            if wanted[:1] == "{" and segment:
+                params[wanted[1:-1]] = segment
+            elif segment != wanted:
+                return None
+        return replace(match, path_params=params)
 
 
 class MatchRoute:

@@ -11,7 +11,7 @@ from typing import Final
 
 import anyio
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pyoco_gateway.http.connection import (
     ConnectionLimits,
@@ -43,6 +43,33 @@ _UNSENT_BYTES: Final = 131_072
 _DEADLINE_CHECK_SEC: Final = 0.5
 # Short enough for the process to exit within two seconds of SIGTERM, even if the broker hangs.
 _FINISH_SEC: Final = 1
+_FAILED: Final = "lifespan.shutdown.failed"
+
+
+class _Application:
+    """The application; keeps the named error that has ended its background tasks."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self.failure: PyocoError | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "lifespan":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_unless_failed(message: Message) -> None:
+            # The framework adds a traceback to this message. Uvicorn logs an error by itself.
+            if message["type"] != _FAILED:
+                await send(message)
+
+        try:
+            with plain_errors():
+                await self._app(scope, receive, send_unless_failed)
+        except PyocoError as error:
+            # The command prints it, and a traceback would not help.
+            self.failure = error
+            await send({"type": _FAILED, "message": ""})
 
 
 class _Config(LimitedConfig):
@@ -176,10 +203,12 @@ async def serving(
 ) -> AsyncGenerator[None]:
     """Serve `app` until the context exits; the body starts when the server answers.
 
-    On exit, requests in progress get a second to finish.
+    On exit, requests in progress get a second to finish. If a background task of the application
+    fails, its error is raised if it is a named one, or else GatewayFailedError.
     """
+    application = _Application(app)
     config = _Config(
-        app,
+        application,
         http=_Protocol,
         ws="none",
         lifespan="on",
@@ -201,7 +230,7 @@ async def serving(
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_serve_until_stopped, server, sockets)
             await server.ready.wait()
-            tasks.start_soon(_stop_after_failure, server)
+            tasks.start_soon(_stop_after_failure, server, application)
             tasks.start_soon(_close_overdue_connections, server)
             try:
                 yield
@@ -218,7 +247,7 @@ async def _close_overdue_connections(server: _Server) -> None:
                 connection.close_if_overdue(now)
 
 
-async def _stop_after_failure(server: _Server) -> None:
+async def _stop_after_failure(server: _Server, application: _Application) -> None:
     """Stop serving when a background task of the application has failed.
 
     Uvicorn would go on serving an application that can do nothing.
@@ -226,7 +255,7 @@ async def _stop_after_failure(server: _Server) -> None:
     await server.lifespan.shutdown_event.wait()
     if not server.should_exit:
         server.stop()
-        raise GatewayFailedError
+        raise application.failure or GatewayFailedError
 
 
 async def _serve_until_stopped(server: _Server, sockets: list[socket.socket]) -> None:

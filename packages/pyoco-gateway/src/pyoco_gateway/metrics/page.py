@@ -15,6 +15,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from pyoco_gateway.access.caller import Caller
+from pyoco_gateway.executions.index.levels import ExecutionLevels
+from pyoco_gateway.executions.metrics import ExecutionMetrics
 from pyoco_gateway.fleet.queue_report import Levels, QueueReport
 from pyoco_gateway.fleet.worker_directory import WorkerDirectory
 from pyoco_gateway.http.provided import Provided
@@ -48,6 +50,7 @@ class MetricsPage(Provided):
     queues: QueueReport
     # Returns a caller's runs by status; None while the run index is incomplete.
     run_counts: Callable[[Caller], Awaitable[RunCounts | None]]
+    executions: ExecutionMetrics
     reaper_actions: Callable[[], Mapping[str, int]]
     unreadable_runs: Callable[[], int]
     # Returns the number of changes that are not applied yet.
@@ -64,7 +67,9 @@ class MetricsPage(Provided):
             # `pyoco_broker_connected` shows this on the page.
             levels = None
         counts = await self.run_counts(caller) if self.broker.is_up else None
-        page = _Page(self.registry, caller, list(self._families(levels, counts)))
+        executions = await self.executions.levels(caller) if self.broker.is_up else None
+        families = [*self._families(levels, counts), *self._execution_families(executions)]
+        page = _Page(self.registry, caller, families)
         # In a thread, because many flows make thousands of lines. The counters have their own
         # locks, and all other values were read above.
         return await anyio.to_thread.run_sync(generate_latest, page)
@@ -96,6 +101,24 @@ class MetricsPage(Provided):
         yield _gauge("pyoco_index_lag_revisions", "Changes not applied yet.", self.index_lag())
         if self.sse_clients is not None:
             yield _gauge("pyoco_sse_clients", "Open event streams.", self.sse_clients())
+
+    def _execution_families(self, levels: ExecutionLevels | None) -> Iterator[Metric]:
+        if levels is not None:
+            by_status = {status.value: count for status, count in levels.by_status.items()}
+            yield _gauges("pyoco_executions_total", "Executions by status.", "status", by_status)
+            yield _gauge(
+                "pyoco_execution_open_waits", "Nodes that wait for a resume.", levels.open_waits
+            )
+            yield _gauge(
+                "pyoco_execution_oldest_ready_task_seconds",
+                "Age of the oldest Task that an external worker may start; 0 if there is none.",
+                levels.oldest_ready_task_sec,
+            )
+        yield _gauge(
+            "pyoco_execution_unreadable_commits",
+            "Commits that this gateway could not read.",
+            self.executions.unreadable,
+        )
 
 
 class _Page(Collector):

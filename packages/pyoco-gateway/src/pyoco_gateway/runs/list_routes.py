@@ -1,23 +1,21 @@
 """Routes of run lists: latest runs, changes, history by pages; and counts."""
 
 import json
-from typing import Any, Final
+from typing import Final
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from pyoco_gateway.access.caller import caller_of
-from pyoco_gateway.http.openapi import problems
+from pyoco_gateway.http.openapi import problems, query_parameter
 from pyoco_gateway.http.provided import provided
-from pyoco_gateway.runs.index.list_query import (
+from pyoco_gateway.http.query_reader import (
     DEFAULT_LIMIT,
     MAX_CURSOR_CHARS,
     MAX_LIMIT,
     MAX_TEXT_CHARS,
-    Order,
-    parse_count_query,
-    parse_list_query,
 )
+from pyoco_gateway.runs.index.list_query import Order, parse_count_query, parse_list_query
 from pyoco_gateway.runs.services import RunServices
 from pyoco_gateway.runs.views import INTERNAL_FIELDS
 from pyoco_protocol.http.run_lists import RunCounts, RunListItem, RunPage
@@ -28,58 +26,48 @@ router = APIRouter(tags=["runs"])
 _JSON: Final = "application/json"
 
 
-def _parameter(name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "in": "query",
-        "name": name,
-        "required": False,
-        "description": description,
-        "schema": schema,
-    }
-
-
 _TEXT: Final = {"type": "string", "minLength": 1, "maxLength": MAX_TEXT_CHARS}
 _MOMENT: Final = {"type": "number", "minimum": 0}
 _FILTERS: Final = [
-    _parameter(
+    query_parameter(
         "status",
         "Only runs of these statuses.",
         {"type": "array", "items": {"type": "string", "enum": [each.value for each in RunStatus]}},
     ),
-    _parameter(
+    query_parameter(
         "flow",
         "Only runs of this flow; `daily*` matches names that start so.",
         _TEXT,
     ),
-    _parameter("tag", "Only runs with this routing tag.", _TEXT),
-    _parameter("workflow_yaml_sha256", "Only runs of this workflow file.", _TEXT),
+    query_parameter("tag", "Only runs with this routing tag.", _TEXT),
+    query_parameter("workflow_yaml_sha256", "Only runs of this workflow file.", _TEXT),
 ]
 _LIST: Final = {
     "parameters": [
         *_FILTERS,
-        _parameter("submitted_after", "Only runs submitted at this time or later.", _MOMENT),
-        _parameter("submitted_before", "Only runs submitted before this time.", _MOMENT),
-        _parameter(
+        query_parameter("submitted_after", "Only runs submitted at this time or later.", _MOMENT),
+        query_parameter("submitted_before", "Only runs submitted before this time.", _MOMENT),
+        query_parameter(
             "updated_after",
             "Only runs updated after this time, page by page. Not together with `order=created`.",
             _MOMENT,
         ),
-        _parameter(
+        query_parameter(
             "cursor",
             "The `next_cursor` or the `resume_cursor` of a page; use it with the same filters.",
             {"type": "string", "minLength": 1, "maxLength": MAX_CURSOR_CHARS},
         ),
-        _parameter(
+        query_parameter(
             "order",
             "`created` pages through the history, newest first, in an order that never changes.",
             {"type": "string", "enum": [each.value for each in Order]},
         ),
-        _parameter(
+        query_parameter(
             "limit",
             "Maximum number of runs.",
             {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
         ),
-        _parameter(
+        query_parameter(
             "include",
             "Whole snapshots, with params and task records; the three values mean the same.",
             {"type": "array", "items": {"type": "string", "enum": ["records", "full", "all"]}},

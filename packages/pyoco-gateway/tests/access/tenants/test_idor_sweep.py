@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import httpx
 import pytest
 
+from idor_ways import EXECUTION_WAYS, GRAPH_WAYS, OWN_NAMES, PLAIN, REQUEST_ID, Ask, Route
 from pyoco_gateway.app import create_app
 from pyoco_gateway.settings import gateway_settings
 from pyoco_protocol.ids import new_run_id
@@ -17,25 +17,11 @@ from pyoco_testkit.eventually import eventually
 from served_routes import served_routes
 from two_tenants import Pair, Tenant, asked_of_broker, shown
 
-Route = tuple[str, str]
-
 STATUSES: Final = ("PENDING", "RUNNING", "CANCELLING", "COMPLETED", "FAILED", "CANCELLED")
-# The same content for both tenants, so that responses can be compared.
-REQUEST_ID: Final = {"X-Request-ID": "the-same-for-all"}
 NO_SUCH_LETTER: Final = "9"
 RUN_ID: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-@dataclass(frozen=True)
-class Ask:
-    """One form of request to a route."""
-
-    query: dict[str, Any] = field(default_factory=dict)
-    json: Any = None
-    headers: dict[str, str] = field(default_factory=dict)
-
-
-PLAIN: Final = Ask()
 WAYS: Final[dict[Route, list[Ask]]] = {
     ("GET", "/runs/{run_id}"): [PLAIN, Ask({"include": "full"})],
     ("GET", "/runs/{run_id}/tasks"): [PLAIN],
@@ -66,7 +52,8 @@ def test_every_route_with_an_id_is_covered() -> None:
     """A new route with an id needs an entry here."""
     served = served_routes(create_app(gateway_settings({"PYOCO_LOAD_DOTENV": "0"})))
 
-    assert {route for route in served if "{" in route[1]} == WAYS.keys() | FLEET
+    covered = {*WAYS, *EXECUTION_WAYS, *GRAPH_WAYS, *OWN_NAMES, *FLEET}
+    assert {route for route in served if "{" in route[1]} == covered
 
 
 async def ask(tenant: Tenant, route: Route, id_: str, way: Ask) -> httpx.Response:

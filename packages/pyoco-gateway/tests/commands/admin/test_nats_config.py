@@ -154,7 +154,8 @@ def test_the_documentation_redirects_no_secret_into_a_file() -> None:
     assert any("nats-config" in page.read_text(encoding="utf-8") for page in pages)
     for page in pages:
         text = page.read_text(encoding="utf-8").replace("\n", " ")
-        redirected = re.findall(r"pyoco-server-admin[^`|;&)]*?>{1,2} *\w\S*", text)
+        # Secrets are printed to stdout only.
+        redirected = re.findall(r"pyoco-server-admin[^`|;&)]*?(?<!2)>{1,2} *\w\S*", text)
         assert redirected == [], page
 
 
@@ -232,12 +233,29 @@ def test_stream_and_bucket_names_come_from_the_settings(
     monkeypatch.setenv("PYOCO_WORK_STREAM", "ACME_WORK")
     monkeypatch.setenv("PYOCO_RUNS_KV_BUCKET", "acme_runs")
     monkeypatch.setenv("PYOCO_DEFAULT_TAG", "usual")
+    monkeypatch.setenv("PYOCO_EXECUTION_STREAM", "ACME_LOG")
+    monkeypatch.setenv("PYOCO_EXECUTION_SUBJECT_PREFIX", "acme.commits")
+    monkeypatch.setenv("PYOCO_GRAPH_SUBJECT_PREFIX", "acme.versions")
     _, printed, _ = command()
     config = checked()
     assert '"$KV.acme_runs.*"' in config
     assert '"$JS.API.CONSUMER.MSG.NEXT.ACME_WORK.pyoco_workers_usual"' in config
     assert "PYOCO_WORK." not in config
+    for granted in ("$JS.API.STREAM.PURGE.ACME_LOG", "acme.commits.*", "acme.versions.*.*"):
+        assert f'"{granted}"' in config
+    assert "PYOCO_EXECUTIONS" not in config
     assert "PYOCO_WORKER_TAGS=usual" in printed
+
+
+def test_only_the_gateway_gets_permissions_for_executions(command: Command) -> None:
+    command("--worker-tag", "cpu")
+    gateway, _, worker = checked().partition('"pyoco-worker-cpu" {')
+    assert worker
+    for subject in ("pyoco.exec.*", "$JS.API.STREAM.PURGE.PYOCO_EXECUTIONS", "pyoco.graph.*.*"):
+        # Once: as a permission of the gateway's user, and not as an export to workers.
+        assert gateway.count(f'"{subject}"') == 1
+    for word in ("pyoco.exec", "PYOCO_EXECUTIONS", "PYOCO_GRAPHS", "pyoco.graph"):
+        assert word not in worker
 
 
 def test_gateway_and_workers_get_the_same_signing_key(command: Command) -> None:

@@ -1,20 +1,15 @@
-"""Executions in memory: a graph, a state, and commands that are decided on it one by one."""
+"""Graphs, commands and states for tests of the rules of executions."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from pyoco_gateway.executions.core.create import PinnedGraph
+from execution_histories import BEGIN, EXECUTION_ID, PEOPLE, TENANT, Commit, History
 from pyoco_gateway.executions.core.decisions import Late, Rejected
-from pyoco_gateway.executions.core.due import due
-from pyoco_gateway.executions.core.planning import Plan, plan, plan_creation
 from pyoco_gateway.executions.core.reduce import Origin, reduce
 from pyoco_gateway.executions.core.state import ExecutionState, NodeState
-from pyoco_protocol.executions.actors import TIMER, Actor, ActorKind
+from pyoco_protocol.executions.actors import Actor, ActorKind
 from pyoco_protocol.executions.commands import (
-    AnyCommand,
-    CreateExecution,
     FailNode,
     NodeCommandBase,
     PutNodeWaiting,
@@ -34,15 +29,11 @@ from pyoco_protocol.graphs.document import NodeType
 from pyoco_protocol.graphs.parsing import parse_yaml
 from pyoco_protocol.graphs.validation import validate_graph
 
-NOW = "2026-11-18T03:15:27.123Z"
-EXECUTION_ID = "c0de"
-STOP_GRACE_SEC = 20.0
-
-ANN = Actor(kind=ActorKind.USER, id="ann")
-BOB = Actor(kind=ActorKind.USER, id="bob")
+ANN, BOB, CHO = PEOPLE
+DAN = Actor(kind=ActorKind.USER, id="dan")
 ETL = Actor(kind=ActorKind.EXTERNAL, id="etl")
 
-# Each command for a node, without any of the fields that it may leave out.
+# Each command for a node that callers can send.
 NODE_COMMANDS: tuple[type[NodeCommandBase], ...] = (
     StartNode,
     ReportNodeProgress,
@@ -63,12 +54,12 @@ WORK_COMMANDS: tuple[type[NodeCommandBase], ...] = (
 
 
 def after(seconds: float) -> str:
-    """Return the time `seconds` after NOW."""
-    return later(NOW, seconds)
+    """Return the time `seconds` after the beginning."""
+    return later(BEGIN, seconds)
 
 
 def graph_of(text: str) -> CompiledGraph:
-    """Return the graph of a YAML text, which must be valid."""
+    """Return the graph of a YAML text."""
     return validate_graph(parse_yaml(text.encode()))
 
 
@@ -76,17 +67,16 @@ def line_of(*nodes: str, title: str = "line") -> CompiledGraph:
     """Return the graph `start → these nodes → done`; each node is a YAML flow mapping."""
     all_nodes = ["{id: start, type: Start}", *nodes, "{id: done, type: Success}"]
     lines = "\n".join(f"  - {node}" for node in all_nodes)
-    ids = [node.partition("id: ")[2].partition(",")[0].rstrip("}") for node in all_nodes]
-    edges = ", ".join(f"{{from: {a}, to: {b}}}" for a, b in pairwise(ids))
+    edges = ", ".join(f"{{from: {a}, to: {b}}}" for a, b in pairwise(map(_id_of, all_nodes)))
     return graph_of(f"title: {title}\nnodes:\n{lines}\nedges: [{edges}]")
 
 
 def fork_of(*branches: str, join: str = "{id: join, type: Join}") -> CompiledGraph:
     """Return the graph `start → fork → (these nodes) → join → done`."""
     lines = "\n".join(f"  - {node}" for node in (*branches, join))
-    ids = [node.partition("id: ")[2].partition(",")[0] for node in branches]
     edges = "\n".join(
-        f"  - {{from: fork, to: {branch}}}\n  - {{from: {branch}, to: join}}" for branch in ids
+        f"  - {{from: fork, to: {_id_of(each)}}}\n  - {{from: {_id_of(each)}, to: join}}"
+        for each in branches
     )
     return graph_of(
         f"""
@@ -103,61 +93,39 @@ edges:
     )
 
 
-class Execution:
-    """An execution of a graph that is driven by commands; it collects its events."""
+def _id_of(node: str) -> str:
+    return node.partition("id: ")[2].partition(",")[0].rstrip("}")
 
-    def __init__(
-        self,
-        graph: CompiledGraph,
-        *,
-        start: bool = True,
-        given: dict[str, Any] | None = None,
-        actor: Actor = ANN,
-        now: str = NOW,
-    ) -> None:
-        self.graph = graph
-        self.now = now
-        created = plan_creation(
-            PinnedGraph(graph, "order", 1, 5),
-            CreateExecution(graph_id="order", input=given, start=start),
-            Origin(EXECUTION_ID, "acme", actor, now),
-            api_key_id=None,
-            stop_grace_sec=STOP_GRACE_SEC,
-        )
-        assert created.state is not None
-        self.state: ExecutionState = created.state
-        self.events: list[AnyEvent] = list(created.events)
 
-    def do(self, command: AnyCommand, actor: Actor = ANN, now: str | None = None) -> Plan:
-        """Decide a command, adopt the state after it and return the plan."""
-        self.now = max(self.now, now or self.now)
-        done = plan(self.state, self.graph, command, actor, self.now, stop_grace_sec=STOP_GRACE_SEC)
-        assert done.state is not None
-        self.state = done.state
-        self.events += done.events
-        return done
+def started(graph: CompiledGraph, given: dict[str, Any] | None = None) -> History:
+    """Return a started execution of a graph."""
+    history = History(graph)
+    history.create(given=given)
+    return history
 
-    def tick(self, now: str) -> list[Plan]:
-        """Do what timers do: decide every command that is due."""
-        return [self.do(command, TIMER, now) for command in due(self.state, self.graph, now)]
 
-    def node(self, node_id: str) -> NodeState:
-        """Return the state of a node."""
-        return self.state.nodes[node_id]
+def running(task: str = "{id: t, type: Task}", worker_id: str | None = None) -> History:
+    """Return an execution of one Task `t` whose first attempt runs."""
+    history = started(line_of(task))
+    history.do(StartNode(node_id="t", worker_id=worker_id))
+    return history
 
-    def status(self, node_id: str) -> str:
-        """Return the status of a node as a text."""
-        return self.node(node_id).status.value
 
-    def change(self, **fields: Any) -> "Execution":
-        """Put values into the state that would take many commands to reach."""
-        self.state = replace(self.state, **fields)
-        return self
+def waiting(task: str = "{id: t, type: Task}", wait_key: str | None = None) -> History:
+    """Return an execution of one Task `t` that waits."""
+    history = running(task)
+    history.do(PutNodeWaiting(node_id="t", wait_key=wait_key))
+    return history
 
-    def change_node(self, node_id: str, **fields: Any) -> "Execution":
-        """Put values into the state of one node."""
-        node = replace(self.state.nodes[node_id], **fields)
-        return self.change(nodes={**self.state.nodes, node_id: node})
+
+def ended(history: History, **outcomes: bool) -> Commit:
+    """Let tasks end, well or not; return the last commit."""
+    commits = []
+    for node_id, is_success in outcomes.items():
+        history.do(StartNode(node_id=node_id))
+        end = SucceedNode if is_success else FailNode
+        commits.append(history.do(end(node_id=node_id)))
+    return commits[-1]
 
 
 def told(events: Iterable[AnyEvent]) -> list[str]:
@@ -168,9 +136,9 @@ def told(events: Iterable[AnyEvent]) -> list[str]:
     ]
 
 
-def reason_of(done: Plan) -> Rejection | None:
+def reason_of(commit: Commit) -> Rejection | None:
     """Return why a command was rejected, also if its result was kept as a late one."""
-    match done.decision:
+    match commit.decision:
         case Rejected(reason=reason):
             return reason
         case Late(rejection=rejection):
@@ -179,10 +147,10 @@ def reason_of(done: Plan) -> Rejection | None:
             return None
 
 
-def details_of(done: Plan) -> dict[str, Any]:
+def details_of(commit: Commit) -> dict[str, Any]:
     """Return the details of a rejection."""
-    assert isinstance(done.decision, Rejected)
-    return dict(done.decision.details)
+    assert isinstance(commit.decision, Rejected)
+    return dict(commit.decision.details)
 
 
 def error_of(code: str | None = None, message: str | None = None) -> ReportedError:
@@ -194,17 +162,17 @@ def state_with(*nodes: NodeState, **fields: Any) -> ExecutionState:
     """Return a started execution with exactly these nodes."""
     values: dict[str, Any] = {
         "execution_id": EXECUTION_ID,
-        "tenant_id": "acme",
-        "graph_id": "order",
+        "tenant_id": TENANT,
+        "graph_id": "g",
         "graph_version": 1,
         "graph_hash": "0" * 64,
-        "graph_seq": 5,
-        "created_at": NOW,
+        "graph_seq": 7,
+        "created_at": BEGIN,
         "created_by": ANN,
-        "started_at": NOW,
+        "started_at": BEGIN,
         "nodes": {node.node_id: node for node in nodes},
         "seq": 10,
-        "last_at": NOW,
+        "last_at": BEGIN,
         **fields,
     }
     return ExecutionState(**values)
@@ -218,9 +186,25 @@ def task_in(status: NodeStatus, node_id: str = "t", **fields: Any) -> NodeState:
 
 
 def reduced(
-    state: ExecutionState, *events: AnyEvent, at: str = NOW, stream: int = 7
+    state: ExecutionState, *events: AnyEvent, at: str = BEGIN, stream: int = 7
 ) -> ExecutionState:
     """Return the state after events of one commit."""
-    result = reduce(state, events, Origin(EXECUTION_ID, "acme", ANN, at, stream))
+    result = reduce(state, events, Origin(EXECUTION_ID, TENANT, ANN, at, stream))
     assert result is not None
     return result
+
+
+def causes(commit: Commit) -> dict[str, str]:
+    """Return the event that caused each event of the orchestrator, both as texts."""
+    first = commit.after.seq - len(commit.events) + 1
+    texts = dict(enumerate(told(commit.events), start=first))
+    return {
+        told([caused.event])[0]: texts.get(caused.cause, "before")
+        for caused in commit.plan.followed
+    }
+
+
+def payload(commit: Commit, kind: str) -> dict[str, Any]:
+    """Return the payload of the only event of a type in a commit."""
+    (event,) = [event for event in commit.events if event.type == kind]
+    return event.wire_payload()

@@ -6,19 +6,18 @@ from typing import Any
 
 import pytest
 
+from execution_histories import BEGIN, Commit, History
 from executions.core.core_builders import (
     ANN,
     ETL,
     NODE_COMMANDS,
-    NOW,
     WORK_COMMANDS,
-    Execution,
     graph_of,
     reason_of,
+    started,
 )
 from pyoco_gateway.executions.core.decisions import Accepted, NoEffect, Rejected, UnknownNode
 from pyoco_gateway.executions.core.limits import MAX_EVENTS
-from pyoco_gateway.executions.core.planning import Plan
 from pyoco_protocol.executions.actors import RUN_RESULTS, TIMER, Actor
 from pyoco_protocol.executions.commands import (
     AnyCommand,
@@ -69,13 +68,14 @@ TASKS_ONLY = (StartNode, ReportNodeProgress, PutNodeWaiting, SucceedNode)
 TASKS_AND_WAITS = (RequestResumeNode, ResumeNode, FailNode)
 
 
-def execution() -> Execution:
-    return Execution(GRAPH)
+def execution() -> History:
+    return started(GRAPH)
 
 
 def command_for(cls: type[Any], node_id: str = "task", **fields: Any) -> AnyCommand:
     """Return a command; those for a node are for `node_id`."""
-    made: AnyCommand = cls(node_id=node_id, **fields) if cls in NODE_COMMANDS else cls(**fields)
+    given = {"node_id": node_id, **fields} if cls in NODE_COMMANDS else fields
+    made: AnyCommand = cls(**given)
     return made
 
 
@@ -117,7 +117,7 @@ CANCEL_REQUESTED = rows("G7-EXECUTION_CANCEL_REQUESTED", (StartExecution, *NODE_
 
 @pytest.mark.parametrize("cls", CANCEL_REQUESTED)
 def test_an_execution_with_a_cancel_request_takes_no_command(cls: type[Any]) -> None:
-    done = execution().change(cancel_requested_at=NOW).do(command_for(cls))
+    done = execution().change(cancel_requested_at=BEGIN).do(command_for(cls))
     assert reason_of(done) is Rejection.EXECUTION_CANCEL_REQUESTED
     assert not done.events
 
@@ -132,24 +132,24 @@ def test_g7_a_second_cancel_has_no_effect() -> None:
 
 
 def test_g7_does_not_apply_to_archive() -> None:
-    done = execution().change(cancel_requested_at=NOW).do(ArchiveExecution())
+    done = execution().change(cancel_requested_at=BEGIN).do(ArchiveExecution())
     assert reason_of(done) is Rejection.EXECUTION_NOT_TERMINAL
 
 
 @pytest.mark.parametrize("cls", rows("G8-EXECUTION_FAILING", (StartExecution, *NODE_COMMANDS)))
 def test_a_failing_execution_takes_no_command(cls: type[Any]) -> None:
-    done = execution().change(fail_requested_at=NOW).do(command_for(cls))
+    done = execution().change(fail_requested_at=BEGIN).do(command_for(cls))
     assert reason_of(done) is Rejection.EXECUTION_FAILING
     assert not done.events
 
 
 def test_g8_does_not_apply_to_cancel() -> None:
-    done = execution().change(fail_requested_at=NOW).do(CancelExecution())
+    done = execution().change(fail_requested_at=BEGIN).do(CancelExecution())
     assert done.events[0].type == "EXECUTION_CANCEL_REQUESTED"
 
 
 def test_g8_does_not_apply_to_archive() -> None:
-    done = execution().change(fail_requested_at=NOW).do(ArchiveExecution())
+    done = execution().change(fail_requested_at=BEGIN).do(ArchiveExecution())
     assert reason_of(done) is Rejection.EXECUTION_NOT_TERMINAL
 
 
@@ -168,6 +168,35 @@ LIMITED = (
 def test_an_execution_at_the_limit_of_events_does_not_go_on(cls: type[Any], actor: Actor) -> None:
     done = execution().change(seq=MAX_EVENTS).do(command_for(cls), actor)
     assert reason_of(done) is Rejection.EXECUTION_TOO_LONG
+
+
+def test_g9_a_cancel_is_accepted_at_the_limit_of_events() -> None:
+    done = execution().change(seq=MAX_EVENTS).do(CancelExecution())
+    assert isinstance(done.decision, Accepted)
+
+
+def test_g9_an_archive_is_accepted_at_the_limit_of_events() -> None:
+    ended = execution().change(seq=MAX_EVENTS, status=ExecutionStatus.FAILED)
+    assert isinstance(ended.do(ArchiveExecution()).decision, Accepted)
+
+
+@pytest.mark.parametrize("cls", rows("G9-exempt", (SucceedNode, FailNode)))
+def test_results_are_accepted_at_the_limit_of_events(cls: type[Any]) -> None:
+    full = execution().change(seq=MAX_EVENTS)
+    full.change_node("task", status=NodeStatus.RUNNING, attempt=1)
+    assert isinstance(full.do(command_for(cls)).decision, Accepted)
+
+
+@pytest.mark.parametrize("cls", rows("G9-exempt-timer", (StartExecution, *NODE_COMMANDS)))
+def test_timers_are_accepted_at_the_limit_of_events(cls: type[Any]) -> None:
+    done = execution().change(seq=MAX_EVENTS).do(command_for(cls), TIMER)
+    assert reason_of(done) is not Rejection.EXECUTION_TOO_LONG
+
+
+@pytest.mark.parametrize("cls", rows("G9-passes", LIMITED))
+def test_an_execution_below_the_limit_of_events_goes_on(cls: type[Any]) -> None:
+    done = execution().change(seq=MAX_EVENTS - 1).do(command_for(cls))
+    assert reason_of(done) is not Rejection.EXECUTION_TOO_LONG
 
 
 @pytest.mark.parametrize("cls", NODE_COMMANDS)
@@ -228,7 +257,7 @@ def test_a_node_that_was_asked_to_stop_takes_no_command(cls: type[Any], field: s
         status=NodeStatus.RUNNING,
         attempt=1,
         cancel_reason=CancelReason.JOIN_PASSED,
-        **{field: NOW},
+        **{field: BEGIN},
     )
     assert reason_of(stopping.do(command_for(cls))) is Rejection.NODE_CANCEL_REQUESTED
 
@@ -243,7 +272,7 @@ class Attempted:
     """One StartNode that passes every guard until a guard is made to fail."""
 
     def __init__(self) -> None:
-        self.execution = Execution(GRAPH)
+        self.execution = started(GRAPH)
         self.node_id = "bound"
         self.actor = RUN_RESULTS
         self.attempt: int | None = None
@@ -254,7 +283,7 @@ class Attempted:
     def change_node(self, **fields: Any) -> None:
         self.execution.change_node("bound", **fields)
 
-    def decided(self) -> Plan:
+    def decided(self) -> Commit:
         return self.execution.do(StartNode(node_id=self.node_id, attempt=self.attempt), self.actor)
 
 
@@ -262,19 +291,19 @@ class Attempted:
 BREAKS: dict[str, Callable[[Attempted], None]] = {
     "G5 NODE_NOT_FOUND": lambda a: setattr(a, "node_id", "nowhere"),
     "G6 EXECUTION_TERMINAL": lambda a: a.change(status=ExecutionStatus.COMPLETED),
-    "G7 EXECUTION_CANCEL_REQUESTED": lambda a: a.change(cancel_requested_at=NOW),
-    "G8 EXECUTION_FAILING": lambda a: a.change(fail_requested_at=NOW),
+    "G7 EXECUTION_CANCEL_REQUESTED": lambda a: a.change(cancel_requested_at=BEGIN),
+    "G8 EXECUTION_FAILING": lambda a: a.change(fail_requested_at=BEGIN),
     "G9 EXECUTION_TOO_LONG": lambda a: a.change(seq=MAX_EVENTS),
     "G10 NODE_TYPE": lambda a: a.change_node(node_type=NodeType.WAIT),
     "G11 NODE_BOUND": lambda a: setattr(a, "actor", ANN),
     "G12 NODE_TERMINAL": lambda a: a.change_node(status=NodeStatus.FAILED, attempt=1),
-    "G13 NODE_CANCEL_REQUESTED": lambda a: a.change_node(cancel_requested_at=NOW),
+    "G13 NODE_CANCEL_REQUESTED": lambda a: a.change_node(cancel_requested_at=BEGIN),
     "G14 STALE_ATTEMPT": lambda a: setattr(a, "attempt", 9),
     "G15 NODE_ALREADY_STARTED": lambda a: a.change_node(status=NodeStatus.RUNNING, attempt=1),
 }
 
 
-def answer(done: Plan) -> str | None:
+def answer(done: Commit) -> str | None:
     if isinstance(done.decision, UnknownNode):
         return "NODE_NOT_FOUND"
     return reason_of(done)

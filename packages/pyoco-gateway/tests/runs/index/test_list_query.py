@@ -105,7 +105,7 @@ def test_a_count_takes_filters_but_no_paging_parameters(name: str) -> None:
 @given(st.lists(st.tuples(st.sampled_from(PARAMETERS) | st.text(), st.text()), max_size=6))
 def test_any_query_is_parsed_or_refused(pairs: list[tuple[str, str]]) -> None:
     try:
-        named = {name for name, _ in pairs if 1 <= parse_list_query(pairs).limit <= 200}
+        named = {name[:40] for name, _ in pairs if 1 <= parse_list_query(pairs).limit <= 200}
     except ListQueryError as refused:
         named = {where for where, _ in refused.faults}
     assert named <= {name[:40] for name, _ in pairs}

@@ -96,7 +96,7 @@ def test_counts_are_those_of_the_matching_runs(steps: list[Step], filters: ListF
     assert counts(world.tables, filters) == {
         status: matching.count(status.value) for status in RunStatus
     }
-    assert world.tables.runs == len(world.runs)
+    assert world.tables.size == len(world.runs)
     # Groups without runs are removed.
     (groups,) = world.tables.db.execute("SELECT COUNT(*) FROM groups").fetchone()
     assert groups <= len(world.runs)
@@ -325,15 +325,15 @@ def test_an_unreadable_record_removes_its_run_and_is_counted_until_it_is_readabl
     world.write(RUNS[0])
     for value in (b"{", b'{"run_id": "another", "status": "PENDING"}', b"\xff", b"[]"):
         world.remove(RUNS[0], value)
-        assert (world.tables.runs, world.tables.unreadable) == (0, 1)
+        assert (world.tables.size, world.tables.unreadable) == (0, 1)
     # The outline is valid, but the list item is not.
     odd = snapshot_json(run_id=RUNS[0], tags=7)
     world.remove(RUNS[0], json.dumps(odd).encode())
-    assert (world.tables.runs, world.tables.unreadable) == (0, 1)
+    assert (world.tables.size, world.tables.unreadable) == (0, 1)
     world.write(RUNS[0])
-    assert (world.tables.runs, world.tables.unreadable) == (1, 0)
+    assert (world.tables.size, world.tables.unreadable) == (1, 0)
     world.remove(RUNS[0])
-    assert (world.tables.runs, world.tables.unreadable) == (0, 0)
+    assert (world.tables.size, world.tables.unreadable) == (0, 0)
 
 
 def test_no_page_reads_more_rows_than_it_shows() -> None:

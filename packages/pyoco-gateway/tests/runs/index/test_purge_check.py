@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from pyoco_gateway.runs.index import purge_check
+from pyoco_gateway.index import purge_check
 from pyoco_protocol.jetstream import bucket_watch
 from pyoco_protocol.subjects import Names
 from pyoco_testkit.builders import snapshot
@@ -66,7 +66,7 @@ async def test_markers_of_deleted_runs_do_not_trigger_a_rebuild(
     before = (await store.js.stream_info(STREAM)).state
     for _ in range(20):
         assert await listed(gateway) == set(runs[3:5])
-    assert "vanished from the bucket" not in caplog.text
+    assert "vanished from the stream" not in caplog.text
     assert before.messages == 6
 
 

@@ -32,7 +32,7 @@ class Watch:
             self.feed.on_entry(Entry(record["run_id"], self.revision, value, 1e9, 0))
 
     async def runs(self) -> int:
-        return await self.index.query(lambda tables: tables.runs)
+        return await self.index.query(lambda tables: tables.size)
 
 
 @asynccontextmanager

@@ -11,10 +11,11 @@ from pyoco_protocol.graphs.document import GraphId
 
 MAX_LABELS: Final = 10
 MAX_WAIT_SEC: Final = 31_536_000
+MAX_KEY_CHARS: Final = 200
 
 _Attempt = Annotated[int, Field(ge=1, strict=True, examples=[1])]
 _WorkerId = Annotated[str, StringConstraints(min_length=1, max_length=128)]
-_Key = Annotated[str, StringConstraints(max_length=200)]
+_Key = Annotated[str, StringConstraints(max_length=MAX_KEY_CHARS)]
 _Reason = Annotated[str, StringConstraints(max_length=1000)]
 _Label = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 
@@ -126,6 +127,9 @@ class SucceedNode(NodeCommandBase):
 
 class ReportedError(CommandBase, ErrorInfo):
     """The error in a failure report."""
+
+    # The configuration of the last base class would win.
+    model_config = ConfigDict(extra="forbid")
 
     code: Annotated[str, StringConstraints(max_length=64)] | None = None
     message: Annotated[str, StringConstraints(max_length=2000)] | None = None

@@ -3,13 +3,15 @@
 All have the same length, so texts compare like the times that they name.
 """
 
+import math
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final
 
 from pydantic import StringConstraints
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-INSTANT_PATTERN: Final = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$"
+INSTANT_PATTERN: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$"
 
 Instant = Annotated[str, StringConstraints(pattern=INSTANT_PATTERN)]
 
@@ -22,10 +24,12 @@ def instant(milliseconds: int) -> str:
 
 def milliseconds_of(at: str) -> int:
     """Return the milliseconds since the epoch of a time; raise ValueError for another text."""
-    moment = datetime.strptime(at, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC)
-    return (moment - _EPOCH) // timedelta(milliseconds=1)
+    if re.fullmatch(INSTANT_PATTERN, at) is None:
+        raise ValueError(f"not a time: {at[:40]!r}")
+    return (datetime.fromisoformat(at) - _EPOCH) // timedelta(milliseconds=1)
 
 
 def later(at: str, seconds: float) -> str:
     """Return the time `seconds` after `at`, rounded up to a millisecond."""
-    return instant(milliseconds_of(at) - int(-seconds * 1000 // 1))
+    # Without the rounding to microseconds, 134217.727 s would be 134217728 ms.
+    return instant(milliseconds_of(at) + math.ceil(round(seconds * 1000, 3)))

@@ -41,7 +41,7 @@ class CompiledGraph:
 
     document: GraphDocument
     # The document as it was given, and the SHA-256 of its canonical JSON.
-    source: JsonValue
+    source: dict[str, JsonValue]
     hash: str
     # In the order of the document.
     node_ids: tuple[str, ...]
@@ -52,8 +52,6 @@ class CompiledGraph:
     incoming: Mapping[str, tuple[CompiledEdge, ...]]
     outgoing: Mapping[str, tuple[CompiledEdge, ...]]
     joins: tuple[str, ...]
-    # For each node, the other nodes that lie on every path from it to an end.
-    pdom: Mapping[str, frozenset[str]]
     failure_policy: Mapping[str, FailurePolicy]
     # For each Join, the nodes that lead only to it.
     losers_of: Mapping[str, tuple[str, ...]]
@@ -106,7 +104,7 @@ def graph_hash(source: JsonValue) -> str:
     return hashlib.sha256(canonical_json(source)).hexdigest()
 
 
-def compiled(document: GraphDocument, source: JsonValue) -> CompiledGraph:
+def compiled(document: GraphDocument, source: dict[str, JsonValue]) -> CompiledGraph:
     """Return the graph of a document without problems."""
     node_ids = tuple(node.id for node in document.nodes)
     nodes = {node.id: node for node in document.nodes}
@@ -117,7 +115,6 @@ def compiled(document: GraphDocument, source: JsonValue) -> CompiledGraph:
         for edge in document.edges
     ]
     shape = shape_of(node_ids, [(edge.source, edge.target) for edge in edges])
-    pdom = {node: frozenset(shape.names(bits)) for node, bits in shape.post_dominators.items()}
     keys = {
         node.id: parse_template(node.wait.key)
         for node in document.nodes
@@ -141,8 +138,7 @@ def compiled(document: GraphDocument, source: JsonValue) -> CompiledGraph:
         incoming=_grouped(node_ids, edges, by_target=True),
         outgoing=_grouped(node_ids, edges, by_target=False),
         joins=joins,
-        pdom=pdom,
-        failure_policy={node: _policy(nodes[node], pdom[node], nodes) for node in node_ids},
+        failure_policy=_failure_policies(nodes, shape),
         losers_of={join: _leading_only_to(join, shape) for join in joins},
         input_facts=input_facts,
         output_facts=output_facts,
@@ -165,16 +161,20 @@ def _grouped(
     return {node: tuple(found) for node, found in grouped.items()}
 
 
-def _policy(node: Node, pdom: frozenset[str], nodes: Mapping[str, Node]) -> FailurePolicy:
-    chosen: FailurePolicy | None = getattr(node, "on_failure", None)
-    if chosen is not None:
-        return chosen
-    tolerant = any(
-        isinstance(join := nodes[name], JoinNode) and join.policy is not JoinPolicy.ALL_SUCCESS
-        for name in pdom
-    )
-    is_end = node.type is NodeType.FAILED
-    return FailurePolicy.CONTAIN if tolerant and not is_end else FailurePolicy.FAIL
+def _failure_policies(nodes: Mapping[str, Node], shape: Shape) -> dict[str, FailurePolicy]:
+    """Return the policies; before a Join that tolerates failures, the default is `contain`."""
+    tolerant = 0
+    for name, node in nodes.items():
+        if isinstance(node, JoinNode) and node.policy is not JoinPolicy.ALL_SUCCESS:
+            tolerant |= 1 << shape.rank[name]
+    policies: dict[str, FailurePolicy] = {}
+    for name, node in nodes.items():
+        policy = FailurePolicy.FAIL
+        if node.type is not NodeType.FAILED and shape.post_dominators[name] & tolerant:
+            policy = FailurePolicy.CONTAIN
+        chosen: FailurePolicy | None = getattr(node, "on_failure", None)
+        policies[name] = chosen or policy
+    return policies
 
 
 def _leading_only_to(join: str, shape: Shape) -> tuple[str, ...]:

@@ -187,14 +187,14 @@ class _Parser:
         if token is not None and token.kind == "path":
             path = self._path()
             return lambda lookup: lookup(path)
-        value = self._literal()
+        value = self._literal("a path or a literal")
         return lambda _: value
 
-    def _literal(self) -> Fact:
+    def _literal(self, expected: str = "a literal") -> Fact:
         token = self._peek()
         if token is None or token.kind != "literal" or isinstance(token.value, Path):
             found = "the end" if token is None else repr(token.text)
-            raise LanguageError(f"a path or a literal is expected, not {found}", self._position)
+            raise LanguageError(f"{expected} is expected, not {found}", self._position)
         self._next += 1
         return token.value
 

@@ -13,6 +13,8 @@ from pydantic import JsonValue
 from pyoco_protocol.graphs.paths import Steps
 
 MAX_FACT_CHARS: Final = 256
+# Python's integers have no limit; these have as many digits as a text may have characters.
+_MAX_INTEGER: Final = 10**MAX_FACT_CHARS - 1
 _KIND: Final = "$kind"
 
 
@@ -28,6 +30,7 @@ class Opaque(Enum):
     OBJECT = "object"
     ARRAY = "array"
     TEXT = "text"
+    NUMBER = "number"
 
 
 MISSING: Final = Missing.MISSING
@@ -56,6 +59,8 @@ def fact_of(value: JsonValue) -> JsonValue:
         return {_KIND: Opaque.ARRAY.value}
     if isinstance(value, str) and len(value) > MAX_FACT_CHARS:
         return {_KIND: Opaque.TEXT.value}
+    if isinstance(value, int) and abs(value) > _MAX_INTEGER:
+        return {_KIND: Opaque.NUMBER.value}
     return value
 
 
@@ -63,7 +68,7 @@ def fact_from_json(stored: JsonValue) -> Fact:
     """Return the fact in an event; a kind that this version does not know is an object."""
     if isinstance(stored, dict):
         kind = stored.get(_KIND)
-        return Opaque(kind) if kind in ("object", "array", "text") else Opaque.OBJECT
+        return next((each for each in Opaque if each.value == kind), Opaque.OBJECT)
     if isinstance(stored, list):
         return Opaque.ARRAY
     return stored

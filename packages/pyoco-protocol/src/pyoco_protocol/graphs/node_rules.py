@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pyoco_protocol.canonical import canonical_json
-from pyoco_protocol.graphs.document import Edge, JoinNode, JoinPolicy, Node, TaskNode, WaitNode
+from pyoco_protocol.graphs.document import JoinNode, JoinPolicy, Node, TaskNode, WaitNode
 from pyoco_protocol.graphs.problems import GraphProblem
 
 MAX_PARAMS_BYTES: Final = 65_536
@@ -13,10 +13,10 @@ MAX_PROMPT_BYTES: Final = 16_384
 
 
 def node_problems(
-    nodes: Sequence[Node | None], edges: Sequence[Edge | None]
+    nodes: Sequence[Node | None], pairs: Sequence[tuple[str, str] | None]
 ) -> Iterator[GraphProblem]:
-    """Yield the problems of each node that could be parsed."""
-    branches = Counter(edge.target for edge in edges if edge is not None)
+    """Yield the problems of each node that could be parsed; `pairs` are the ends of all edges."""
+    branches = Counter(None if pair is None else pair[1] for pair in pairs)
     for index, node in enumerate(nodes):
         where = f"nodes[{index}]"
         match node:
@@ -25,17 +25,17 @@ def node_problems(
             case WaitNode():
                 yield from _wait(node, where)
             case JoinNode():
-                yield from _join(node, where, branches[node.id])
+                yield from _join(node, where, branches[node.id] + branches[None])
 
 
 def _task(node: TaskNode, where: str) -> Iterator[GraphProblem]:
-    if node.run is not None and _size(node.run.params) > MAX_PARAMS_BYTES:
+    if node.run is not None and len(canonical_json(node.run.params)) > MAX_PARAMS_BYTES:
         yield _invalid(f"{where}.run.params", f"must have at most {MAX_PARAMS_BYTES} bytes")
 
 
 def _wait(node: WaitNode, where: str) -> Iterator[GraphProblem]:
     wait = node.wait
-    if wait.prompt is not None and _size(wait.prompt) > MAX_PROMPT_BYTES:
+    if wait.prompt is not None and len(canonical_json(wait.prompt)) > MAX_PROMPT_BYTES:
         yield _invalid(f"{where}.wait.prompt", f"must have at most {MAX_PROMPT_BYTES} bytes")
     if wait.approvers is not None and len(set(wait.approvers)) < (wait.approvals or 1):
         yield GraphProblem(
@@ -67,11 +67,3 @@ def _join(node: JoinNode, where: str, branches: int) -> Iterator[GraphProblem]:
 
 def _invalid(where: str, message: str) -> GraphProblem:
     return GraphProblem(code="FIELD_INVALID", where=where, message=message)
-
-
-def _size(value: dict[str, object]) -> int:
-    try:
-        return len(canonical_json(value))  # type: ignore[arg-type] # parsed from JSON
-    except ValueError:
-        # Reported once for the whole document.
-        return 0

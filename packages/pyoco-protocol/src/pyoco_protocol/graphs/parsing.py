@@ -8,6 +8,8 @@ from pydantic import JsonValue
 from pyoco_protocol.graphs.problems import GraphInvalidError, GraphProblem
 
 MAX_DEPTH: Final = 64
+# Enough for 1,000 nodes and 2,000 edges with all of their fields.
+_MAX_YAML_VALUES: Final = 100_000
 
 
 def parse_json(data: bytes) -> JsonValue:
@@ -37,7 +39,7 @@ def parse_yaml(data: bytes) -> JsonValue:
     from pyoco_protocol.workflows.scan import plain, scan
 
     try:
-        return plain(scan(data))
+        return plain(scan(data, max_nodes=_MAX_YAML_VALUES))
     except WorkflowInvalidError as error:
         raise GraphInvalidError(
             GraphProblem(

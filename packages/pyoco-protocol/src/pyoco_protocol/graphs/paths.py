@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from pyoco_protocol.graphs.problems import LanguageError
+from pyoco_protocol.graphs.problems import LanguageError, shown
 
 Root = Literal[
     "input",
@@ -90,7 +90,7 @@ def read_path(
     if execution:
         allowed += ["execution.id", "execution.createdAt", "node.id", "node.attempt"]
     raise LanguageError(
-        f"{written!r} is not a path; a path begins with {', '.join(allowed)}", start
+        f"{shown(written)!r} is not a path; a path begins with {', '.join(allowed)}", start
     )
 
 
@@ -121,7 +121,8 @@ def _node_path(steps: Steps, written: str, start: int) -> Path:
     root = _NODE_ROOTS.get(str(steps[2])) if len(steps) > 2 else None
     if root is None or not isinstance(steps[1], str) or not isinstance(steps[2], str):
         raise LanguageError(
-            f"{written!r} must go on with .output, .error or .status after the node id", start
+            f"{shown(written)!r} must go on with .output, .error or .status after the node id",
+            start,
         )
     rest = steps[3:]
     if root == "node_status" and rest:

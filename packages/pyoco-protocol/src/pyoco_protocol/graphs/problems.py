@@ -10,6 +10,14 @@ from pyoco_protocol.wire import WireModel
 MAX_PROBLEMS: Final = 100
 
 
+_SHOWN_CHARS: Final = 60
+
+
+def shown(text: str) -> str:
+    """Return a text of a document as a message shows it: long ones only in part."""
+    return text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + "…"
+
+
 class GraphProblem(WireModel):
     """One problem of a graph document. `code` is stable and meant for programs."""
 

@@ -19,12 +19,15 @@ from pyoco_protocol.graphs.document import (
     Title,
 )
 from pyoco_protocol.graphs.node_rules import node_problems
-from pyoco_protocol.graphs.problems import GraphInvalidError, GraphProblem
+from pyoco_protocol.graphs.problems import GraphInvalidError, GraphProblem, shown
 from pyoco_protocol.graphs.reference_rules import reference_problems
 from pyoco_protocol.graphs.shape_rules import shape_problems
+from pyoco_protocol.graphs.texts import read_texts
 from pyoco_protocol.graphs.weight import weight_problems
 
+MIN_NODES: Final = 2
 MAX_NODES: Final = 1_000
+MIN_EDGES: Final = 1
 MAX_EDGES: Final = 2_000
 MAX_DEPTH: Final = 64
 _CODES: Final = {"extra_forbidden": "FIELD_UNKNOWN", "missing": "FIELD_MISSING"}
@@ -45,6 +48,12 @@ def validate_graph(source: JsonValue) -> CompiledGraph:
     if _is_too_deep(source):
         message = f"is nested deeper than {MAX_DEPTH} levels"
         raise GraphInvalidError([_problem("FIELD_INVALID", "document", message)])
+    try:
+        size_bytes = len(canonical_json(source))
+    except ValueError:
+        # Messages that quote such a text could not be sent.
+        message = "has a number beyond 1e308, or a text that is not valid Unicode"
+        raise GraphInvalidError([_problem("FIELD_INVALID", "document", message)]) from None
     problems: list[GraphProblem] = []
     header = _parsed(
         _Header,
@@ -52,17 +61,20 @@ def validate_graph(source: JsonValue) -> CompiledGraph:
         "",
         problems,
     )
-    raw_nodes = _list(source, "nodes", 2, MAX_NODES, problems)
-    raw_edges = _list(source, "edges", 1, MAX_EDGES, problems)
+    raw_nodes = _list(source, "nodes", MIN_NODES, MAX_NODES, problems)
+    raw_edges = _list(source, "edges", MIN_EDGES, MAX_EDGES, problems)
+    if len(raw_nodes) > MAX_NODES or len(raw_edges) > MAX_EDGES:
+        # To check all of them would take too long, and to check some of them would mislead.
+        raise GraphInvalidError(problems)
     nodes = [_node(raw, f"nodes[{i}]", problems) for i, raw in enumerate(raw_nodes)]
     edges = [_parsed(Edge, raw, f"edges[{i}]", problems) for i, raw in enumerate(raw_edges)]
     problems += shape_problems(raw_nodes, raw_edges)
-    problems += node_problems(nodes, edges)
-    problems += reference_problems(nodes, edges)
-    try:
-        problems += weight_problems(source, nodes, edges, len(canonical_json(source)))
-    except ValueError as error:
-        problems.append(_problem("FIELD_INVALID", "document", f"is not valid JSON text: {error}"))
+    pairs = [_pair(raw) for raw in raw_edges]
+    problems += node_problems(nodes, pairs)
+    texts, syntax_problems = read_texts(nodes, edges)
+    problems += syntax_problems
+    problems += reference_problems(texts, [_id(raw) for raw in raw_nodes], pairs)
+    problems += weight_problems(size_bytes, nodes, edges, texts)
     if problems or header is None:
         raise GraphInvalidError(sorted(problems, key=lambda problem: _place(problem.where)))
     document = GraphDocument.model_construct(
@@ -107,7 +119,19 @@ def _list(
         problems.append(
             _problem("FIELD_INVALID", name, f"must have {least} to {most} items, not {len(value)}")
         )
-    return value[:most]
+    return value
+
+
+def _id(raw: JsonValue) -> str | None:
+    name = raw.get("id") if isinstance(raw, dict) else None
+    return name if isinstance(name, str) else None
+
+
+def _pair(raw: JsonValue) -> tuple[str, str] | None:
+    if not isinstance(raw, dict):
+        return None
+    source, target = raw.get("from"), raw.get("to")
+    return (source, target) if isinstance(source, str) and isinstance(target, str) else None
 
 
 def _node(raw: JsonValue, where: str, problems: list[GraphProblem]) -> Node | None:
@@ -157,7 +181,7 @@ def _where(base: str, location: tuple[int | str, ...]) -> str:
         if isinstance(step, int):
             text += f"[{step}]"
         else:
-            text += f".{step}" if text else step
+            text += f".{shown(step)}" if text else shown(step)
     return text
 
 

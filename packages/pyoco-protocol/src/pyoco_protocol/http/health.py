@@ -40,7 +40,8 @@ class StreamHealth(WireModel):
     """A stream, or the stream of a bucket, compared with the wanted configuration."""
 
     name: str
-    state: Literal["ok", "missing", "differs"]
+    # "denied": the gateway lacks the permission to look it up. Only for executions.
+    state: Literal["ok", "missing", "differs", "denied"]
     messages: int | None = None
     bytes: int | None = None
     differences: tuple[ResourceDifference, ...] = ()
@@ -69,6 +70,34 @@ class IndexHealth(WireModel):
     lag: int | None = None
 
 
+class LogGrowth(WireModel):
+    """How fast the stream of executions grows, and how long its space lasts."""
+
+    # Unix seconds.
+    created_at: float
+    commits: int
+    size_bytes: int
+    # Commits of the last 24 hours that are still stored.
+    day_commits: int
+    # Estimated from the average size of a commit.
+    day_bytes: int
+    # None if the gateway does not know it.
+    free_bytes: int | None = None
+    # At the rate of the last 24 hours; None if it is unknown, or if the retention prevents it.
+    full_in_days: float | None = None
+
+
+class ExecutionsHealth(WireModel):
+    """Whether executions can be used, and the state of their streams and bucket."""
+
+    available: bool
+    # For an operator: each missing permission, refused stream or limit.
+    problems: tuple[str, ...] = ()
+    # None if the broker did not answer.
+    streams: tuple[StreamHealth, ...] | None = None
+    growth: LogGrowth | None = None
+
+
 class Versions(WireModel):
     """Versions of the gateway and its dependencies."""
 
@@ -86,4 +115,5 @@ class HealthDetails(Health):
     streams: tuple[StreamHealth, ...] | None = None
     consumers: tuple[ConsumerHealth, ...] | None = None
     index: IndexHealth | None = None
+    executions: ExecutionsHealth | None = None
     versions: Versions | None = None

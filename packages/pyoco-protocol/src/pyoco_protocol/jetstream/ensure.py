@@ -63,10 +63,11 @@ class PayloadLimitError(BrokerUnavailableError):
     """The broker accepts only messages that are too small for executions."""
 
     def __init__(self, found: int) -> None:
-        super().__init__(
-            f"max_payload of the broker is {found} bytes; executions need at least "
-            f"{EXECUTION_PAYLOAD_BYTES}"
-        )
+        self._reason = f"it is {found} bytes, and executions need {EXECUTION_PAYLOAD_BYTES}"
+        super().__init__(f"max_payload: {self._reason}")
+
+    def __str__(self) -> str:
+        return self._reason
 
 
 def check_execution_payload(client: Client) -> None:

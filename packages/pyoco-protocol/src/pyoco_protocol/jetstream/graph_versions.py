@@ -4,7 +4,7 @@ A version is bytes here. What it contains is decided elsewhere.
 """
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -74,9 +74,13 @@ class GraphVersions:
         """
         return self._version(await self._log.at(stream_seq))
 
+    async def following(self, tenant: str, graph_id: str, stream_seq: int) -> StoredVersion | None:
+        """Return the first version of a graph after `stream_seq` as the leader has it."""
+        return self._version(await self._log.next(self._names.graph(tenant, graph_id), stream_seq))
+
     async def versions(
         self, tenant: str, graph_id: str, *, after: int = 0, batch: int = _BATCH
-    ) -> AsyncIterator[StoredVersion]:
+    ) -> AsyncGenerator[StoredVersion]:
         """Yield the versions of a graph after the stream sequence `after`, oldest first.
 
         The latest version is that of the leader when the iteration begins.

@@ -1,6 +1,7 @@
 """Reads the state of the broker and compares it with the wanted topology. Changes nothing."""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from nats.aio.client import Client
@@ -8,6 +9,7 @@ from nats.aio.client import Client
 from pyoco_protocol import subjects
 from pyoco_protocol.jetstream.ensure import Difference, differences_of, stream_configs
 from pyoco_protocol.jetstream.requests import RefusedError, ask
+from pyoco_protocol.jetstream.stored_message import read_message
 from pyoco_protocol.topology import Topology
 
 _API: Final = "$JS.API"
@@ -20,6 +22,8 @@ class StreamState:
 
     created: str
     messages: int
+    # Number of subjects that have a message.
+    subjects: int
     size_bytes: int
     first_seq: int
     last_seq: int
@@ -53,11 +57,9 @@ class JetStreamFound:
     api_level: int
     storage_bytes: int
     memory_bytes: int
-
-
-async def bucket_state(client: Client, bucket: str) -> StreamState:
-    """Return the state of a bucket's stream."""
-    return await stream_state(client, subjects.kv_stream(bucket))
+    # What the limit of the account leaves; None for an account without a limit. The space of the
+    # disk is not known to clients.
+    free_bytes: int | None
 
 
 async def stream_state(client: Client, stream: str) -> StreamState:
@@ -68,28 +70,43 @@ async def stream_state(client: Client, stream: str) -> StreamState:
 async def jetstream_found(client: Client) -> JetStreamFound:
     """Return the API level of JetStream and the space it uses."""
     answer = await ask(client, f"{_API}.INFO")
+    used = int(answer.get("storage") or 0)
+    limit = int((answer.get("limits") or {}).get("max_storage") or -1)
     return JetStreamFound(
         api_level=int((answer.get("api") or {}).get("level") or 0),
-        storage_bytes=int(answer.get("storage") or 0),
+        storage_bytes=used,
         memory_bytes=int(answer.get("memory") or 0),
+        free_bytes=max(0, limit - used) if limit > 0 else None,
     )
 
 
 async def streams_found(client: Client, topology: Topology) -> list[StreamFound]:
     """Return the state of every stream and bucket of the topology."""
-    found = []
-    for wanted in stream_configs(topology):
-        name = wanted["name"]
-        try:
-            answer = await ask(client, f"{_API}.STREAM.INFO.{name}")
-        except RefusedError as refusal:
-            if not refusal.is_missing:
-                raise
-            found.append(StreamFound(name, None, ()))
-        else:
-            differences = differences_of(name, wanted, answer["config"])
-            found.append(StreamFound(name, _state(answer), tuple(differences)))
-    return found
+    return [await stream_found(client, wanted) for wanted in stream_configs(topology)]
+
+
+async def stream_found(client: Client, wanted: dict[str, Any]) -> StreamFound:
+    """Return the state of a stream, compared with one of `stream_configs`."""
+    name = wanted["name"]
+    try:
+        answer = await ask(client, f"{_API}.STREAM.INFO.{name}")
+    except RefusedError as refusal:
+        if not refusal.is_missing:
+            raise
+        return StreamFound(name, None, ())
+    differences = differences_of(name, wanted, answer["config"])
+    return StreamFound(name, _state(answer), tuple(differences))
+
+
+async def appended_since(client: Client, stream: str, found: StreamState, since: float) -> int:
+    """Return how many messages of a stream are from after `since`, a time in unix seconds.
+
+    A purge leaves gaps in the sequence: messages that were removed from the middle count.
+    """
+    start = datetime.fromtimestamp(since, UTC).isoformat()
+    first = await read_message(client, stream, {"start_time": start})
+    # The message may be newer than the state.
+    return 0 if first is None else max(0, found.last_seq - first.seq + 1)
 
 
 async def work_consumers_found(client: Client, names: subjects.Names) -> list[ConsumerFound]:
@@ -125,6 +142,7 @@ def _state(answer: dict[str, Any]) -> StreamState:
     return StreamState(
         created=str(answer["created"]),
         messages=int(state["messages"]),
+        subjects=int(state.get("num_subjects") or 0),
         size_bytes=int(state["bytes"]),
         first_seq=int(state["first_seq"]),
         last_seq=int(state["last_seq"]),

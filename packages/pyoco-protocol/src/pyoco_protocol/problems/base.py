@@ -105,12 +105,18 @@ class TooLargeError(PyocoError):
     what: ClassVar[str]
 
     def __init__(
-        self, max_bytes: int, size_bytes: int | None = None, *, what: str | None = None
+        self,
+        max_bytes: int,
+        size_bytes: int | None = None,
+        *,
+        what: str | None = None,
+        hint: Texts | None = None,
     ) -> None:
         size = "too large" if size_bytes is None else f"{size_bytes} bytes"
         super().__init__(
             f"{what or self.what}: {size}; the limit is {max_bytes} bytes",
             extra={"max_bytes": max_bytes, "size_bytes": size_bytes},
+            hint=hint,
         )
         self.max_bytes = max_bytes
         self.size_bytes = size_bytes

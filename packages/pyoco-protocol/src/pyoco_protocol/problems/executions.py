@@ -9,10 +9,14 @@ from pydantic import JsonValue
 from pyoco_protocol.executions.rejections import Rejection
 from pyoco_protocol.problems.base import FaultyInputError, PyocoError, TooLargeError
 from pyoco_protocol.problems.catalogue import CATALOGUE
-from pyoco_protocol.problems.catalogue_entry import Language
+from pyoco_protocol.problems.catalogue_entry import Language, Texts
 from pyoco_protocol.problems.rejection_texts import JAPANESE
 
 _RETRY_AFTER_SEC: Final = 1
+_STORE_ELSEWHERE: Final[Texts] = {
+    "en": "Store large data elsewhere, and send where it is. The limit is fixed.",
+    "ja": "大きなデータは別の場所に保存し、その場所を送ってください。上限は変更できません。",
+}
 
 
 class ExecutionNotFoundError(PyocoError):
@@ -146,7 +150,7 @@ class ExecutionPayloadTooLargeError(TooLargeError):
     code = "PAYLOAD_TOO_LARGE"
 
     def __init__(self, where: str, max_bytes: int, size_bytes: int) -> None:
-        super().__init__(max_bytes, size_bytes, what=where)
+        super().__init__(max_bytes, size_bytes, what=where, hint=_STORE_ELSEWHERE)
         self.details["where"] = where
 
 

@@ -70,13 +70,18 @@ class MappingNode(Node):
     entries: dict[str, Entry] = field(default_factory=dict)
 
 
-def scan(data: bytes | str, *, clock: Callable[[], float] = time.monotonic) -> Node:
+def scan(
+    data: bytes | str,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    max_nodes: int = MAX_NODES,
+) -> Node:
     """Return the single document of a file; raise WorkflowInvalidError if it is invalid.
 
     The error lists all problems of a well-formed file. Parsing stops at the first syntax error
     and at the first exceeded limit.
     """
-    return _Scanner(_decoded(data), clock).document()
+    return _Scanner(_decoded(data), clock, max_nodes).document()
 
 
 def plain(node: Node) -> JsonValue:
@@ -133,9 +138,10 @@ def _events(text: str) -> Iterator[Any]:
 class _Scanner:
     """Builds the tree with an explicit stack, limited to `MAX_DEPTH`."""
 
-    def __init__(self, text: str, clock: Callable[[], float]) -> None:
+    def __init__(self, text: str, clock: Callable[[], float], max_nodes: int) -> None:
         self._text = text
         self._clock = clock
+        self._max_nodes = max_nodes
         self._nodes = 0
         self._problems: list[WorkflowProblem] = []
         # The open containers, and for each the key that waits for its value.
@@ -221,9 +227,10 @@ class _Scanner:
 
     def _count(self, event: Any) -> None:
         self._nodes += 1
-        if self._nodes > MAX_NODES:
+        if self._nodes > self._max_nodes:
             line, column = _place(event)
-            raise _fault("yaml.too_many", f"has more than {MAX_NODES} values", line, column)
+            what = f"has more than {self._max_nodes} values"
+            raise _fault("yaml.too_many", what, line, column)
 
     def _scalar(self, event: Any) -> None:
         self._look_at_marks(event)

@@ -6,7 +6,7 @@ import click
 
 from pyoco_client.cli.arguments import BadArgumentError, run_id_argument
 from pyoco_client.cli.connection import EXIT_OK, Connection, pass_connection
-from pyoco_client.cli.display.layouts import moment
+from pyoco_client.cli.display.cells import moment
 from pyoco_client.cli.display.output import (
     Form,
     output_option,

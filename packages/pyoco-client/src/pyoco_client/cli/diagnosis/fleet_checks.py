@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from pyoco_client.cli.diagnosis.execution_checks import execution_findings, problems_of
 from pyoco_client.cli.diagnosis.findings import (
     DEAD_LETTERS,
     HEALTH,
@@ -16,14 +17,13 @@ from pyoco_client.cli.diagnosis.findings import (
     fine,
     warning,
 )
-from pyoco_client.cli.display.layouts import duration
+from pyoco_client.cli.diagnosis.resource_checks import NAMED, listed, resource_finding
+from pyoco_client.cli.display.cells import duration
 
 _ALIVE: Final = frozenset({"RUNNING", "IDLE"})
 _LONG_WAIT_SEC: Final = 300.0
 _HOUR: Final = 3600.0
 _DLQ_STREAM: Final = "PYOCO_DLQ"
-# Maximum number of names in a list.
-_NAMED: Final = 5
 
 
 def fleet_findings(seen: Mapping[str, Seen]) -> Iterator[Finding]:
@@ -36,11 +36,12 @@ def fleet_findings(seen: Mapping[str, Seen]) -> Iterator[Finding]:
     is_up = True
     if isinstance(broker, Mapping):
         is_up = bool(broker.get("connected"))
-        yield _broker(broker, is_up=is_up)
+        yield _broker(broker, problems_of(details.get("executions")), is_up=is_up)
         if is_up:
-            yield _resources("streams", details.get("streams"))
-            yield _resources("consumers", details.get("consumers"))
+            yield resource_finding("streams", details.get("streams"))
+            yield resource_finding("consumers", details.get("consumers"))
             yield from _index(details.get("index"))
+            yield from execution_findings(details.get("executions"))
     elif _broker_is_down(seen):
         is_up = False
         yield failure(
@@ -60,51 +61,24 @@ def _broker_is_down(seen: Mapping[str, Seen]) -> bool:
     )
 
 
-def _broker(broker: Mapping[str, Any], *, is_up: bool) -> Finding:
+def _broker(broker: Mapping[str, Any], told_elsewhere: Sequence[str], *, is_up: bool) -> Finding:
     address = broker.get("address")
     if is_up:
-        return fine("broker", f"nats-server {broker.get('server_version')} at {address}")
+        server = f"nats-server {broker.get('server_version')} at {address}"
+        trouble = broker.get("trouble")
+        if trouble and not any(str(trouble) in each for each in told_elsewhere):
+            return warning(
+                "broker",
+                f"{server}: {trouble}",
+                "Operators: grant the permission to the NATS user. `pyoco-server-admin nats-config"
+                " --force` writes a configuration with all that a gateway needs.",
+            )
+        return fine("broker", server)
     return failure(
         "broker",
         f"the gateway has no connection to its broker at {address}",
         "Operators: start nats-server there, or correct the gateway's PYOCO_NATS_URL. The gateway"
         " reconnects by itself.",
-    )
-
-
-def _resources(check: str, found: Any) -> Finding:
-    if not isinstance(found, Sequence):
-        return warning(
-            check, "the broker did not answer in time", "Try again; the broker may be overloaded."
-        )
-    resources = [each for each in found if isinstance(each, Mapping)]
-    missing = [str(each.get("name")) for each in resources if each.get("state") == "missing"]
-    if missing:
-        return failure(
-            check,
-            f"missing: {_listed(missing)}",
-            "Restart the gateway: it creates missing resources. If it cannot, its log says why.",
-        )
-    different = [
-        f"{each.get('name')} ({_differences(each)})"
-        for each in resources
-        if each.get("state") == "differs"
-    ]
-    if different:
-        return warning(
-            check,
-            f"different from the gateway's settings: {_listed(different)}",
-            "The broker's values are in effect. Change them there (nats stream edit, nats consumer"
-            " edit), or change the gateway's settings if the values are intended.",
-        )
-    return fine(check, f"{len(resources)}, all as configured")
-
-
-def _differences(resource: Mapping[str, Any]) -> str:
-    return ", ".join(
-        f"{each.get('setting')} is {each.get('found')}, wanted {each.get('wanted')}"
-        for each in resource.get("differences") or ()
-        if isinstance(each, Mapping)
     )
 
 
@@ -151,7 +125,7 @@ def _workers(seen: Seen | None) -> Iterator[Finding]:
     if lost:
         yield warning(
             "workers",
-            f"lost without a shutdown: {_listed(lost)}",
+            f"lost without a shutdown: {listed(lost)}",
             "Check their hosts. Hide a worker that will not come back:"
             f" pyoco-client worker hide {lost[0]}",
         )
@@ -162,7 +136,7 @@ def _queues(seen: Seen | None) -> Iterator[Finding]:
     if queues is None:
         return
     alone = [each for each in queues if _count(each, "pending") and not _count(each, "workers")]
-    for queue in alone[:_NAMED]:
+    for queue in alone[:NAMED]:
         yield warning(
             "queues",
             f"{_waiting(queue)} and no worker takes"
@@ -176,7 +150,7 @@ def _queues(seen: Seen | None) -> Iterator[Finding]:
         and _count(each, "pending")
         and (each.get("oldest_age_sec") or 0) > _LONG_WAIT_SEC
     ]
-    for queue in slow[:_NAMED]:
+    for queue in slow[:NAMED]:
         yield warning(
             "queues",
             f"{_waiting(queue)}{_age(queue)}; {queue.get('free_slots')} slots are free",
@@ -244,8 +218,3 @@ def _records(seen: Seen | None) -> list[Mapping[str, Any]] | None:
 def _count(queue: Mapping[str, Any], name: str) -> int:
     found = queue.get(name)
     return found if isinstance(found, int) else 0
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

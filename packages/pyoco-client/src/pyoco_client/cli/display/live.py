@@ -1,21 +1,18 @@
 """Shows a run until it ends: a live view on a terminal, a line for each change elsewhere."""
 
-import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import Final, Self, TextIO, TypeVar
+from typing import TextIO, TypeVar
 
 from pyoco_client.cli.display.displayed_run import DisplayedRun
-from pyoco_client.cli.display.live_frame import Style, frame
+from pyoco_client.cli.display.live_frame import frame
+from pyoco_client.cli.display.live_view import Frame, LiveView, print_line
 from pyoco_client.cli.display.run_history import RunHistory
 from pyoco_client.cli.display.run_lines import change_lines, result_lines
-from pyoco_client.cli.display.safe_text import encodable
-from pyoco_client.cli.display.terminal import Canvas, is_live
+from pyoco_client.cli.display.terminal import is_live
 from pyoco_client.cli.terminal_environment import TerminalEnvironment, terminal_environment
 
 Snapshot = TypeVar("Snapshot")
-
-_TICK_SEC: Final = 0.1
 
 
 def follow(
@@ -49,12 +46,6 @@ def follow(
     return last
 
 
-def print_line(stream: TextIO, line: str) -> None:
-    """Write a line and flush it; escape characters that the stream's encoding does not have."""
-    stream.write(encodable(line, stream.encoding) + "\n")
-    stream.flush()
-
-
 def _follow_live(
     snapshots: Iterable[Snapshot],
     stream: TextIO,
@@ -62,74 +53,26 @@ def _follow_live(
     environment: TerminalEnvironment,
 ) -> Snapshot | None:
     last: Snapshot | None = None
+    run: DisplayedRun | None = None
     history = RunHistory()
     view = LiveView(stream, clock=clock, environment=environment)
     try:
         with view:
             for snapshot in snapshots:
-                last = snapshot
-                view.show(history.with_times(DisplayedRun.of(snapshot)))
+                last, run = snapshot, history.with_times(DisplayedRun.of(snapshot))
+                view.show(_frame_of(run, view.encoding, clock()))
     except KeyboardInterrupt:
-        if view.run is not None and not view.run.is_over:
+        if run is not None and not run.is_over:
             print_line(stream, "Stopped watching; the run continues.")
         raise
-    if view.run is not None:
-        for line in result_lines(view.run):
+    if run is not None:
+        for line in result_lines(run):
             print_line(stream, line)
     return last
 
 
-class LiveView:
-    """The live view of a run on a terminal; a thread redraws it between snapshots."""
-
-    def __init__(
-        self, stream: TextIO, *, clock: Callable[[], float], environment: TerminalEnvironment
-    ) -> None:
-        self.run: DisplayedRun | None = None
-        self._canvas = Canvas(stream, environment)
-        self._encoding = stream.encoding or "ascii"
-        self._colour = not environment.no_color
-        self._clock = clock
-        # The run with escaped names, and the server's clock minus this machine's, in seconds.
-        self._shown: tuple[DisplayedRun, float] | None = None
-        self._tick = 0
-        self._stopped = threading.Event()
-        self._animation = threading.Thread(target=self._animate, name="live-view", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._canvas.__enter__()
-        self._animation.start()
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        try:
-            self._stopped.set()
-            self._animation.join()
-            self._draw(force=True)
-        finally:
-            self._canvas.__exit__(*exc_info)
-
-    def show(self, run: DisplayedRun) -> None:
-        """Draw a newer snapshot of the run."""
-        now = self._clock()
-        self.run = run
-        self._shown = (run.escaped_for(self._encoding), run.now(now) - now)
-        self._draw()
-
-    def _animate(self) -> None:
-        while not self._stopped.wait(_TICK_SEC):
-            self._tick += 1
-            self._draw()
-
-    def _draw(self, *, force: bool = False) -> None:
-        if self._shown is None:
-            return
-        run, clock_offset = self._shown
-        columns, lines = self._canvas.size()
-        style = Style(columns, lines, self._colour, _is_unicode(self._encoding))
-        rows = frame(run, now=self._clock() + clock_offset, tick=self._tick, style=style)
-        self._canvas.draw(rows, force=force)
-
-
-def _is_unicode(encoding: str) -> bool:
-    return encoding.lower().replace("-", "").startswith("utf")
+def _frame_of(run: DisplayedRun, encoding: str, now: float) -> Frame:
+    shown = run.escaped_for(encoding)
+    # The server's clock minus this machine's.
+    offset = run.now(now) - now
+    return lambda clock, tick, style: frame(shown, now=clock + offset, tick=tick, style=style)

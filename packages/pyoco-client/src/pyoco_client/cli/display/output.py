@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from pyoco_client.cli.display.safe_text import encodable, safe_text
-from pyoco_client.cli.display.status_colours import STATUS_COLOURS
+from pyoco_client.cli.display.status_colours import STATE_COLOURS, STATUS_COLOURS
 from pyoco_client.cli.language import Language
 from pyoco_client.cli.terminal_environment import terminal_environment
 
 if TYPE_CHECKING:
     from pyoco_client.cli.display.tables import Column
     from pyoco_client.errors import PyocoApiError, PyocoError
+    from pyoco_client.execution_errors import CommandRejectedError
     from pyoco_protocol.problems import CatalogueEntry
 
 
@@ -99,9 +100,9 @@ def print_records(
     elif form is Form.JSONL:
         for record in records:
             print_json_line(record)
-    elif form is Form.NAME:
+    elif form in (Form.NAME, Form.STATUS):
         for record in records:
-            print_line(str(record[layout.name]))
+            print_line(_short(record, form, layout))
     else:
         from pyoco_client.cli.display.tables import table
 
@@ -117,14 +118,17 @@ def print_record(record: Mapping[str, Any], form: Form | None, layout: Layout) -
         print_data(record)
     elif form is Form.JSONL:
         print_json_line(record)
-    elif form is Form.NAME:
-        print_line(str(record[layout.name]))
-    elif form is Form.STATUS:
-        print_line(f"{record['status']}\t{record[layout.name]}")
+    elif form in (Form.NAME, Form.STATUS):
+        print_line(_short(record, form, layout))
     else:
         from pyoco_client.cli.display.tables import pairs
 
         print_styled(pairs(record, layout.columns_of(form), styled=_styled))
+
+
+def _short(record: Mapping[str, Any], form: Form, layout: Layout) -> str:
+    name = str(record[layout.name])
+    return f"{record['status']}\t{name}" if form is Form.STATUS else name
 
 
 def print_data(value: Any) -> None:
@@ -169,12 +173,12 @@ def terminal_width() -> int | None:
     return shutil.get_terminal_size().columns if is_terminal() else None
 
 
-def status_word(status: str) -> str:
+def status_word(status: str, colours: Mapping[str, str] = STATUS_COLOURS) -> str:
     """Return a status in its colour, if stdout shows colours."""
     if not is_terminal():
         return status
     terminal = terminal_environment()
-    colour = None if terminal.no_color or terminal.is_dumb else STATUS_COLOURS.get(status)
+    colour = None if terminal.no_color or terminal.is_dumb else colours.get(status)
     return click.style(status, fg=colour) if colour else status
 
 
@@ -207,19 +211,30 @@ def print_problem(error: "PyocoError", language: Language = "en") -> None:
 
 
 def _print_details(error: "PyocoApiError") -> None:
-    faults = error.body.get("problems")
-    if isinstance(faults, list) and faults and all(isinstance(fault, dict) for fault in faults):
+    from pyoco_client.execution_errors import CommandRejectedError
+
+    if isinstance(error, CommandRejectedError):
+        print_note(f"  reason: {error.reason} ({_state_in(error)})")
+    if faults := error.problems:
         for fault in faults:
-            print_note(f"  {_fault_line(fault)}")
+            print_note(f"  {fault_line(fault)}")
     elif error.detail not in (None, error.message):
         print_note(f"  detail: {_in_words(error.detail)}")
 
 
-def _fault_line(fault: Mapping[str, Any]) -> str:
-    # A problem of a workflow file has a line; one of a body or query has only a place.
+def _state_in(error: "CommandRejectedError") -> str:
+    node = "" if error.node_status is None else f", node {error.node_status}"
+    return f"execution {error.execution_status}{node}, seq {error.seq}"
+
+
+def fault_line(fault: Mapping[str, Any]) -> str:
+    """Return a problem of a request in one line.
+
+    A problem of a workflow file has a line; one of a body or query has only a place.
+    """
     line = f"line {fault['line']}: " if fault.get("line") is not None else ""
     place = f"{fault['where']}: " if fault.get("where") else ""
-    known = fault.get("what")
+    known = fault.get("what") or fault.get("message")
     return f"{line}{place}{known}" if known else _in_words(fault)
 
 
@@ -251,4 +266,6 @@ def _encoding() -> str | None:
 
 
 def _styled(title: str, text: str) -> str:
-    return status_word(text) if title in ("STATUS", "STATE") else text
+    if title == "STATE":
+        return status_word(text, STATE_COLOURS)
+    return status_word(text) if title == "STATUS" else text

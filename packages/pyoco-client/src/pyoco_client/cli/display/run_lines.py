@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterator
 from typing import Final
 
+from pyoco_client.cli.display.cells import duration
 from pyoco_client.cli.display.displayed_run import DisplayedRun
-from pyoco_client.cli.display.layouts import duration
 from pyoco_client.cli.display.safe_text import safe_line, safe_text
 
 _MAX_RESULT_CHARS: Final = 2000

@@ -1,7 +1,6 @@
 """The events of a new execution."""
 
-from dataclasses import dataclass
-
+from pyoco_gateway.graphs.pinned_graph import PinnedGraph
 from pyoco_protocol.executions.actors import Actor
 from pyoco_protocol.executions.commands import CreateExecution
 from pyoco_protocol.executions.events import (
@@ -13,16 +12,6 @@ from pyoco_protocol.executions.events import (
 from pyoco_protocol.executions.instants import later
 from pyoco_protocol.graphs.compiled import CompiledGraph
 from pyoco_protocol.graphs.facts import extract_facts
-
-
-@dataclass(frozen=True, slots=True)
-class PinnedGraph:
-    """A version of a graph and its place in the stream of graphs."""
-
-    graph: CompiledGraph
-    graph_id: str
-    version: int
-    stream_seq: int
 
 
 def create(

@@ -12,7 +12,13 @@ from pyoco_gateway.executions.core.decisions import (
     Rejected,
     UnknownNode,
 )
-from pyoco_gateway.executions.core.node_commands import NODE_RULES, NodeCase, late_result
+from pyoco_gateway.executions.core.node_commands import (
+    ERR_STOP_TIMEOUT,
+    NODE_RULES,
+    NodeCase,
+    code_of,
+    late_result,
+)
 from pyoco_gateway.executions.core.state import ExecutionState, NodeState
 from pyoco_protocol.executions.actors import Actor, ActorKind
 from pyoco_protocol.executions.commands import (
@@ -22,7 +28,6 @@ from pyoco_protocol.executions.commands import (
     CreateExecution,
     FailNode,
     MarkNodeReady,
-    NodeCommandBase,
     PutNodeWaiting,
     ReportNodeProgress,
     RequestResumeNode,
@@ -56,6 +61,16 @@ _NODE_TYPES: Final = {
 _WORK: Final = (StartNode, ReportNodeProgress, PutNodeWaiting, SucceedNode, FailNode)
 _RESULTS: Final = (SucceedNode, FailNode)
 
+NodeCommand = (
+    StartNode
+    | ReportNodeProgress
+    | PutNodeWaiting
+    | RequestResumeNode
+    | ResumeNode
+    | SucceedNode
+    | FailNode
+)
+
 
 def decide(
     state: ExecutionState, graph: CompiledGraph, command: AnyCommand, actor: Actor, now: str
@@ -71,7 +86,7 @@ def decide(
         case CancelExecution():
             return _cancel(state, command, actor)
         case StartExecution():
-            return _start(state, graph, actor, now)
+            return _start(state, graph, command, actor, now)
         case _:
             return _decide_node(state, graph, command, actor, now)
 
@@ -98,8 +113,10 @@ def _cancel(state: ExecutionState, command: CancelExecution, actor: Actor) -> De
     return Accepted((ExecutionCancelRequested(reason=command.reason, requested_by=actor),))
 
 
-def _start(state: ExecutionState, graph: CompiledGraph, actor: Actor, now: str) -> Decision:
-    reason = _closed(state) or _too_long(state)
+def _start(
+    state: ExecutionState, graph: CompiledGraph, command: StartExecution, actor: Actor, now: str
+) -> Decision:
+    reason = _closed(state) or _too_long(state, command, actor)
     if reason is not None:
         return Rejected(reason)
     if state.started_at is not None:
@@ -118,12 +135,15 @@ def _closed(state: ExecutionState) -> Rejection | None:
     return None
 
 
-def _too_long(state: ExecutionState) -> Rejection | None:
+def _too_long(state: ExecutionState, command: AnyCommand, actor: Actor) -> Rejection | None:
+    """Return the reason of guard 9; results and timers are exempt, so that the execution ends."""
+    if isinstance(command, _RESULTS) or actor.kind is ActorKind.SCHEDULER:
+        return None
     return Rejection.EXECUTION_TOO_LONG if state.seq >= limits.MAX_EVENTS else None
 
 
 def _decide_node(
-    state: ExecutionState, graph: CompiledGraph, command: NodeCommandBase, actor: Actor, now: str
+    state: ExecutionState, graph: CompiledGraph, command: NodeCommand, actor: Actor, now: str
 ) -> Decision:
     node = state.nodes.get(command.node_id)
     if node is None:
@@ -131,8 +151,7 @@ def _decide_node(
     case = NodeCase(state, graph, node, actor, now)
     if (reason := _closed(state)) is not None:
         return _rejected_or_late(case, command, reason)
-    is_exempt = isinstance(command, _RESULTS) or actor.kind is ActorKind.SCHEDULER
-    if not is_exempt and (reason := _too_long(state)) is not None:
+    if (reason := _too_long(state, command, actor)) is not None:
         return case.rejected(reason)
     if node.node_type not in _NODE_TYPES[type(command)]:
         return case.rejected(Rejection.NODE_TYPE, nodeType=node.node_type.value)
@@ -153,12 +172,20 @@ def _may_report(case: NodeCase) -> bool:
     return not is_bound or case.actor.kind in (ActorKind.SYSTEM, ActorKind.SCHEDULER)
 
 
-def _rejected_or_late(case: NodeCase, command: NodeCommandBase, reason: Rejection) -> Decision:
+def _rejected_or_late(case: NodeCase, command: NodeCommand, reason: Rejection) -> Decision:
     rejection = case.rejected(reason)
     if reason is Rejection.EXECUTION_TERMINAL or not isinstance(command, SucceedNode | FailNode):
         return rejection
-    fits = case.node.is_interrupted and _may_report(case) and _stale(case, command) is None
+    is_report = case.node.is_interrupted and _may_report(case) and _stale(case, command) is None
+    # A timer that fired before the interrupt must not take the place of the attempt's own report.
+    fits = is_report and (not case.is_timer or _ends_stop_grace(case, command))
     return Late((late_result(case, command),), rejection) if fits else rejection
+
+
+def _ends_stop_grace(case: NodeCase, command: SucceedNode | FailNode) -> bool:
+    deadline = case.node.stop_deadline_at
+    is_over = deadline is not None and deadline <= case.now
+    return is_over and isinstance(command, FailNode) and code_of(command) == ERR_STOP_TIMEOUT
 
 
 def _stale(

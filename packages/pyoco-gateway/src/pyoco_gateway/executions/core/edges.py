@@ -10,7 +10,7 @@ from pyoco_protocol.executions.events import ErrorInfo, JoinGateUpdated
 from pyoco_protocol.executions.statuses import CancelReason, NodeStatus
 from pyoco_protocol.graphs.compiled import CompiledEdge, CompiledGraph
 from pyoco_protocol.graphs.document import FailurePolicy, JoinNode, JoinPolicy, NodeType
-from pyoco_protocol.graphs.facts import MISSING, Fact, fact_from_json
+from pyoco_protocol.graphs.facts import MISSING, Fact, fact_from_json, fact_of
 from pyoco_protocol.graphs.paths import Path
 
 
@@ -258,7 +258,7 @@ def _error_fact(error: ErrorInfo | None, path: Path) -> Fact:
         return fact_from_json({"$kind": "object"})
     known = {"code": error.code, "message": error.message}
     value = known.get(str(path.steps[0])) if len(path.steps) == 1 else None
-    return MISSING if value is None else value
+    return MISSING if value is None else fact_from_json(fact_of(value))
 
 
 def predecessors_taken(state: ExecutionState, graph: CompiledGraph, node_id: str) -> list[str]:

@@ -7,6 +7,7 @@ from pyoco_gateway.executions.core import limits
 from pyoco_gateway.executions.core.due import next_timer_at
 from pyoco_gateway.executions.core.node_commands import needed_approvals
 from pyoco_gateway.executions.core.state import ExecutionState, NodeState
+from pyoco_protocol.canonical import canonical_json
 from pyoco_protocol.executions.statuses import NodeStatus
 from pyoco_protocol.graphs.compiled import CompiledGraph
 from pyoco_protocol.graphs.document import TaskNode, WaitNode
@@ -14,7 +15,7 @@ from pyoco_protocol.graphs.document import TaskNode, WaitNode
 
 def head_of(state: ExecutionState, graph: CompiledGraph, n: int) -> dict[str, Any]:
     """Return the head after commit `n`, without members that have no value."""
-    open_nodes = [node for node in state.nodes.values() if node.status.is_open]
+    open_nodes = _open_nodes(state)
     counts = Counter(node.status.value for node in state.nodes.values())
     shown = open_nodes[: limits.MAX_OPEN_IN_HEAD]
     head: dict[str, Any] = {
@@ -39,6 +40,15 @@ def head_of(state: ExecutionState, graph: CompiledGraph, n: int) -> dict[str, An
     return {name: value for name, value in head.items() if value is not None}
 
 
+def open_entries(state: ExecutionState, graph: CompiledGraph) -> list[dict[str, Any]]:
+    """Return what a head says of an open node, for all open nodes of a state."""
+    return [_open(node, graph) for node in _open_nodes(state)]
+
+
+def _open_nodes(state: ExecutionState) -> list[NodeState]:
+    return [node for node in state.nodes.values() if node.status.is_open]
+
+
 def _open(node: NodeState, graph: CompiledGraph) -> dict[str, Any]:
     definition = graph.nodes[node.node_id]
     wait = definition.wait if isinstance(definition, WaitNode) else None
@@ -52,6 +62,8 @@ def _open(node: NodeState, graph: CompiledGraph) -> dict[str, Any]:
     }
     if node.wait_key is not None:
         entry["waitKey"] = _cut(node.wait_key)
+    if node.deadline_at is not None:
+        entry["deadlineAt"] = node.deadline_at
     if node.retry_at is not None:
         entry["retryAt"] = node.retry_at
     if node.is_interrupted:
@@ -73,7 +85,11 @@ def _since(node: NodeState) -> str | None:
 
 
 def _cut(text: str) -> str:
-    data = text.encode()
-    if len(data) <= limits.MAX_HEAD_WAIT_KEY_BYTES:
-        return text
-    return data[: limits.MAX_HEAD_WAIT_KEY_BYTES].decode(errors="ignore")
+    """Return the beginning of a wait key that takes no more than the limit as JSON."""
+    size = 0
+    for index, char in enumerate(text):
+        # A control character takes six bytes, a quote two.
+        size += len(canonical_json(char)) - 2
+        if size > limits.MAX_HEAD_WAIT_KEY_BYTES:
+            return text[:index]
+    return text

@@ -34,7 +34,7 @@ from pyoco_protocol.executions.events import (
     NodeSucceeded,
     NodeWaiting,
 )
-from pyoco_protocol.executions.instants import later
+from pyoco_protocol.executions.instants import later, milliseconds_of
 from pyoco_protocol.executions.rejections import Rejection
 from pyoco_protocol.executions.statuses import CancelReason, LateOutcome, NodeStatus
 from pyoco_protocol.graphs.compiled import CompiledGraph
@@ -202,19 +202,24 @@ def _resume(case: NodeCase, command: ResumeNode) -> Decision:
 
 def _resumed(case: NodeCase, payload: JsonObject | None) -> tuple[AnyEvent, ...]:
     node = case.node
-    left = node.timeout_left_ms
-    deadline = None
-    if left is not None:
-        deadline = later(case.now, max(left, limits.MIN_TIME_AFTER_RESUME_MS) / 1000)
     resumed = NodeResumed(
         node_id=node.node_id,
         payload=payload,
         resumed_by=case.actor,
-        deadline_at=deadline,
+        deadline_at=_deadline_after_wait(case),
     )
     if node.node_type is not NodeType.WAIT:
         return (resumed,)
     return (resumed, _succeeded(case, node.attempt, payload or {}))
+
+
+def _deadline_after_wait(case: NodeCase) -> str | None:
+    """Return when an attempt times out that has waited: the wait does not count."""
+    deadline, since = case.node.attempt_deadline_at, case.node.waiting_since
+    if deadline is None or since is None:
+        return None
+    left_ms = milliseconds_of(deadline) - milliseconds_of(since)
+    return later(case.now, max(left_ms, limits.MIN_TIME_AFTER_RESUME_MS) / 1000)
 
 
 def _succeeded(case: NodeCase, attempt: int, output: JsonObject | None) -> NodeSucceeded:
@@ -286,8 +291,13 @@ def _is_retried(case: NodeCase, command: FailNode, attempt: int) -> bool:
     task = case.task
     if task is None or not command.retryable:
         return False
-    code = command.error.code if command.error is not None else None
-    return attempt < task.retry.max_attempts and code not in task.retry.non_retryable
+    has_attempts = attempt < task.retry.max_attempts
+    return has_attempts and code_of(command) not in task.retry.non_retryable
+
+
+def code_of(command: FailNode) -> str | None:
+    """Return the error code of a failure report."""
+    return None if command.error is None else command.error.code
 
 
 def retry_at(case: NodeCase, attempt: int) -> str:
@@ -319,7 +329,7 @@ def late_result(case: NodeCase, command: SucceedNode | FailNode) -> NodeCanceled
         result = LateResult(outcome=LateOutcome.SUCCEEDED, output=command.output)
     else:
         error = None if command.error is None else ErrorInfo(**dict(command.error))
-        result = LateResult(outcome=_late_failure(case, error), error=error)
+        result = LateResult(outcome=_late_failure(case, command), error=error)
     return NodeCanceled(
         node_id=case.node.node_id,
         reason=reason,
@@ -328,11 +338,10 @@ def late_result(case: NodeCase, command: SucceedNode | FailNode) -> NodeCanceled
     )
 
 
-def _late_failure(case: NodeCase, error: ErrorInfo | None) -> LateOutcome:
-    code = error.code if error is not None else None
-    if case.is_timer and code == ERR_STOP_TIMEOUT:
+def _late_failure(case: NodeCase, command: FailNode) -> LateOutcome:
+    if case.is_timer:
         return LateOutcome.LOST
-    return LateOutcome.STOPPED if code == RUN_CANCELED else LateOutcome.FAILED
+    return LateOutcome.STOPPED if code_of(command) == RUN_CANCELED else LateOutcome.FAILED
 
 
 NODE_RULES: Final[Mapping[type[Any], Callable[[NodeCase, Any], Decision]]] = {

@@ -4,8 +4,7 @@ Rules are tried in order, and after each emission again from the first. A cancel
 handled before a failure, and a failure before anything that would let the execution go on.
 """
 
-import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from pyoco_gateway.executions.core.edges import (
@@ -21,9 +20,11 @@ from pyoco_gateway.executions.core.edges import (
 from pyoco_gateway.executions.core.node_commands import cancel_reason, failed
 from pyoco_gateway.executions.core.reduce import Reducer
 from pyoco_gateway.executions.core.state import ExecutionState, NodeState
+from pyoco_protocol.canonical import canonical_json
 from pyoco_protocol.executions import events as ev
 from pyoco_protocol.executions.actors import ORCHESTRATOR
 from pyoco_protocol.executions.camel import JsonObject
+from pyoco_protocol.executions.commands import MAX_KEY_CHARS
 from pyoco_protocol.executions.events import AnyEvent, ErrorInfo
 from pyoco_protocol.executions.instants import later
 from pyoco_protocol.executions.statuses import (
@@ -46,6 +47,7 @@ from pyoco_protocol.graphs.document import (
 )
 from pyoco_protocol.graphs.facts import extract_facts
 from pyoco_protocol.graphs.templates import render_object, render_text
+from pyoco_protocol.graphs.weight import MAX_WORKER_BYTES
 
 
 class Caused(NamedTuple):
@@ -56,12 +58,21 @@ class Caused(NamedTuple):
 
 
 def orchestrate(
-    reducer: Reducer, graph: CompiledGraph, now: str, *, stop_grace_sec: float
+    reducer: Reducer,
+    graph: CompiledGraph,
+    now: str,
+    *,
+    stop_grace_sec: float,
+    decided: Sequence[AnyEvent] = (),
 ) -> list[Caused]:
-    """Apply everything that follows from the state of `reducer`, and return it as events."""
+    """Apply everything that follows from the state of `reducer`, and return it as events.
+
+    `decided` are the events of the same commit that were applied last.
+    """
     if reducer.state is None or reducer.state.status is not ExecutionStatus.ACTIVE:
         return []
-    work = _Orchestration(reducer, reducer.state, graph, now, stop_grace_sec)
+    work = _Orchestration(reducer, reducer.state, graph, now, later(now, stop_grace_sec))
+    work.remember(decided)
     work.run()
     return work.emitted
 
@@ -73,74 +84,52 @@ class _Orchestration:
         state: ExecutionState,
         graph: CompiledGraph,
         now: str,
-        stop_grace_sec: float,
+        stop_deadline: str,
     ) -> None:
         self.emitted: list[Caused] = []
         self._reducer = reducer
         self._state = state
         self._graph = graph
         self._now = now
-        self._stop_grace_sec = stop_grace_sec
+        self._stop_deadline = stop_deadline
         # The last event of each node in this commit: what follows from the node is caused by it.
         self._last_of_node: dict[str, int] = {}
+        # The request to cancel or to fail, if it is in this commit.
+        self._last_request: int | None = None
         self._last = state.seq
 
+    def remember(self, decided: Sequence[AnyEvent]) -> None:
+        """Take the events that were decided as possible causes."""
+        first = self._state.seq - len(decided) + 1
+        for seq, event in enumerate(decided, start=first):
+            self._remember(event, seq)
+
     def run(self) -> None:
-        state = self._state
+        """Emit what the rules say, in their order."""
         self._end_overdue_interrupts()
-        decided = self._decided_nodes(self._graph.order)
-        failure = self._first_failure()
-        while state.status is ExecutionStatus.ACTIVE:
-            if state.cancel_requested_at is not None:
-                self._close(CancelReason.EXECUTION_CANCELED)
-                return
-            if state.fail_requested_at is not None:
-                self._close(CancelReason.EXECUTION_FAILED)
-                return
-            if failure is not None:
-                self._request_failure(failure)
-                continue
-            if state.started_at is None:
-                return
-            if decided:
-                node_id = self._graph.order[heapq.heappop(decided)]
-                if state.nodes[node_id].status is NodeStatus.IDLE:
-                    ended = self._walk(node_id)
-                    failure = self._failure_of(state.nodes[node_id])
-                    for successor in self._decided_nodes(self._successors(ended)):
-                        heapq.heappush(decided, successor)
-                continue
-            if any(not node.status.is_terminal for node in state.nodes.values()):
-                break
+        self._fail_fast(self._graph.order)
+        if self._state.started_at is not None:
+            self._walk_decided_nodes()
             self._conclude()
-        if state.status is ExecutionStatus.ACTIVE and not state.is_closing:
-            self._update_gates()
+        self._close()
+        self._update_gates()
 
     def _emit(self, event: AnyEvent, cause: int | None = None) -> None:
         self.emitted.append(Caused(event, self._last if cause is None else cause))
         self._last = self._reducer.apply(event)
-        if isinstance(event, ev.NodeEvent):
-            self._last_of_node[event.node_id] = self._last
+        self._remember(event, self._last)
 
-    def _successors(self, node_ids: Iterable[str]) -> Iterable[str]:
-        for node_id in node_ids:
-            for edge in self._graph.outgoing[node_id]:
-                yield edge.target
+    def _remember(self, event: AnyEvent, seq: int) -> None:
+        match event:
+            case ev.NodeEvent():
+                self._last_of_node[event.node_id] = seq
+            case ev.ExecutionCancelRequested() | ev.ExecutionFailRequested():
+                self._last_request = seq
 
-    def _decided_nodes(self, node_ids: Iterable[str]) -> list[int]:
-        """Return those IDLE nodes that their incoming edges decide, as places in the order."""
-        state, graph = self._state, self._graph
-        if state.started_at is None:
-            return []
-        # A sorted list is a heap.
-        return sorted(
-            {
-                graph.rank[node_id]
-                for node_id in node_ids
-                if state.nodes[node_id].status is NodeStatus.IDLE
-                and is_decided(state, graph, node_id)
-            }
-        )
+    @property
+    def _goes_on(self) -> bool:
+        """Whether rules below R3 apply."""
+        return self._state.status is ExecutionStatus.ACTIVE and not self._state.is_closing
 
     def _end_overdue_interrupts(self) -> None:
         """Rule R1: an interrupted attempt that did not answer in time is lost."""
@@ -157,9 +146,14 @@ class _Orchestration:
                     )
                 )
 
-    def _close(self, reason: CancelReason) -> None:
+    def _close(self) -> None:
         """Rules R2 and R3: stop what runs, cancel the rest, end when nothing is left."""
-        state, cause = self._state, self._last
+        state = self._state
+        if not state.is_closing:
+            return
+        is_cancel = state.cancel_requested_at is not None
+        reason = CancelReason.EXECUTION_CANCELED if is_cancel else CancelReason.EXECUTION_FAILED
+        cause = self._last if self._last_request is None else self._last_request
         for node in open_nodes(state, self._graph):
             if not node.is_engaged:
                 event = ev.NodeCanceled(node_id=node.node_id, reason=reason, by_execution=True)
@@ -168,7 +162,7 @@ class _Orchestration:
                 self._interrupt(node, reason, cause)
         if any(not node.status.is_terminal for node in state.nodes.values()):
             return
-        if reason is CancelReason.EXECUTION_CANCELED:
+        if is_cancel:
             self._emit(ev.ExecutionCanceled(reason=state.cancel_reason, canceled_at=self._now))
         else:
             assert state.fail_reason is not None  # noqa: S101 - set with `fail_requested_at`
@@ -185,30 +179,24 @@ class _Orchestration:
             ev.NodeInterruptRequested(
                 node_id=node.node_id,
                 attempt=node.attempt,
-                worker_id=node.worker_id,
+                worker_id=_short(node.worker_id),
                 reason=reason,
-                stop_deadline_at=later(self._now, self._stop_grace_sec),
+                stop_deadline_at=self._stop_deadline,
             ),
             cause,
         )
 
-    def _first_failure(self) -> NodeState | None:
-        nodes = self._state.nodes
-        for node_id in self._graph.order:
-            if (failure := self._failure_of(nodes[node_id])) is not None:
-                return failure
-        return None
-
-    def _failure_of(self, node: NodeState) -> NodeState | None:
-        """Return the node if it makes the execution fail."""
-        fails = (
-            node.status is NodeStatus.FAILED
-            and self._graph.failure_policy[node.node_id] is FailurePolicy.FAIL
-        )
-        return node if fails else None
+    def _fail_fast(self, node_ids: Iterable[str]) -> None:
+        """Rule R4: the first of these nodes with a failure that is not tolerated."""
+        if not self._goes_on:
+            return
+        for node_id in node_ids:
+            is_tolerated = self._graph.failure_policy[node_id] is not FailurePolicy.FAIL
+            if self._state.nodes[node_id].status is NodeStatus.FAILED and not is_tolerated:
+                self._request_failure(self._state.nodes[node_id])
+                return
 
     def _request_failure(self, node: NodeState) -> None:
-        """Rule R4: fail fast."""
         is_end = node.node_type is NodeType.FAILED
         self._emit(
             ev.ExecutionFailRequested(
@@ -222,6 +210,9 @@ class _Orchestration:
     def _conclude(self) -> None:
         """Rule R6: no node is left."""
         state, graph = self._state, self._graph
+        is_over = all(node.status.is_terminal for node in state.nodes.values())
+        if not self._goes_on or not is_over:
+            return
         ordered = [state.nodes[node_id] for node_id in graph.order]
         ends = [
             node.node_id
@@ -247,6 +238,8 @@ class _Orchestration:
     def _update_gates(self) -> None:
         """Rule R7: tell how far each open Join is."""
         state, graph = self._state, self._graph
+        if not self._goes_on or state.started_at is None:
+            return
         for node_id in graph.joins:
             if state.nodes[node_id].status.is_terminal:
                 continue
@@ -268,17 +261,32 @@ class _Orchestration:
         ]
         return max(seqs, default=None)
 
-    def _walk(self, node_id: str) -> list[str]:
-        """Rule R5: let a node do what it can at once; return the nodes that ended by it."""
+    def _walk_decided_nodes(self) -> None:
+        """Rule R5, node by node.
+
+        A walk decides only nodes that come later in topological order: the losers of a Join lead
+        only to it. So each node is looked at once.
+        """
+        for node_id in self._graph.order:
+            if not self._goes_on:
+                return
+            is_idle = self._state.nodes[node_id].status is NodeStatus.IDLE
+            if is_idle and is_decided(self._state, self._graph, node_id):
+                self._walk(node_id)
+                self._fail_fast([node_id])
+
+    def _walk(self, node_id: str) -> None:
+        """Let a node do what it can at once."""
         definition = self._graph.nodes[node_id]
         cause = self._cause_of(node_id)
         if isinstance(definition, JoinNode):
-            return self._walk_join(definition, cause)
+            self._walk_join(definition, cause)
+            return
         if definition.type is not NodeType.START:
             colours = self._colours(node_id)
             if Colour.FIRED not in colours:
                 self._cancel_dead_path(node_id, colours, cause)
-                return [node_id]
+                return
         self._emit(ev.NodeReady(node_id=node_id), cause)
         match definition:
             case WaitNode():
@@ -300,8 +308,6 @@ class _Orchestration:
                 self._emit(ev.NodeSucceeded(node_id=node_id, attempt=1, taken=taken))
                 if isinstance(definition, ForkNode) and taken:
                     self._emit(ev.ForkOpened(node_id=node_id, branch_ids=taken))
-                return [node_id]
-        return []
 
     def _colours(self, node_id: str) -> set[Colour]:
         graph = self._graph
@@ -327,18 +333,19 @@ class _Orchestration:
         prompt = self._graph.prompts.get(node.id)
         return ev.NodeWaiting(
             node_id=node.id,
-            wait_key=None if key is None else render_text(key, lookup),
+            # A longer key could not be sent with a resume.
+            wait_key=None if key is None else render_text(key, lookup)[:MAX_KEY_CHARS],
             prompt=None if prompt is None else render_object(prompt, lookup),
             deadline_at=None if wait.timeout_sec is None else later(self._now, wait.timeout_sec),
             approvals=wait.approvals,
             approvers=wait.approvers,
         )
 
-    def _walk_join(self, join: JoinNode, cause: int | None) -> list[str]:
+    def _walk_join(self, join: JoinNode, cause: int | None) -> None:
         gate = gate_of(self._state, self._graph, join)
         if gate.is_empty:
             self._cancel_dead_path(join.id, self._colours(join.id), cause)
-            return [join.id]
+            return
         self._emit(gate.event(), cause)
         self._emit(ev.NodeReady(node_id=join.id))
         self._emit(ev.NodeStarted(node_id=join.id, attempt=1))
@@ -361,16 +368,13 @@ class _Orchestration:
                 message=f"the join {join.id} can no longer pass with policy {join.policy.value}",
             )
             self._emit(failed(self._state, self._graph, join.id, 1, error))
-        ended = [join.id]
         if gate.pending and (join.losers is Losers.CANCEL or not gate.is_passable):
-            ended += self._stop_losers(join, passed=gate.is_passable)
-        return ended
+            self._stop_losers(join, passed=gate.is_passable)
 
-    def _stop_losers(self, join: JoinNode, *, passed: bool) -> list[str]:
+    def _stop_losers(self, join: JoinNode, *, passed: bool) -> None:
         """Stop the nodes that lead only to a Join that does not wait for them any more."""
         reason = CancelReason.JOIN_PASSED if passed else CancelReason.JOIN_FAILED
         cause = self._last
-        ended = []
         for node_id in self._graph.losers_of[join.id]:
             node = self._state.nodes[node_id]
             if node.status.is_terminal:
@@ -378,11 +382,16 @@ class _Orchestration:
             if not node.is_engaged:
                 event = ev.NodeCanceled(node_id=node_id, reason=reason, by_execution=False)
                 self._emit(event, cause)
-                ended.append(node_id)
             elif not node.is_interrupted:
                 self._emit(ev.NodeCancelRequested(node_id=node_id, reason=reason), cause)
                 self._interrupt(node, reason, self._last)
-        return ended
+
+
+def _short(worker_id: str | None) -> str | None:
+    """Return the id of a worker, unless a thousand of such ids would not fit one commit."""
+    if worker_id is None or len(canonical_json(worker_id)) - 2 > MAX_WORKER_BYTES:
+        return None
+    return worker_id
 
 
 def _error_of(node: FailedNode) -> ErrorInfo:

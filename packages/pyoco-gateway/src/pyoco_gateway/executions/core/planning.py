@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import assert_never
 
-from pyoco_gateway.executions.core.create import PinnedGraph, create
+from pyoco_gateway.executions.core.create import create
 from pyoco_gateway.executions.core.decide import decide
 from pyoco_gateway.executions.core.decisions import (
     Accepted,
@@ -16,6 +16,7 @@ from pyoco_gateway.executions.core.decisions import (
 from pyoco_gateway.executions.core.orchestrate import Caused, orchestrate
 from pyoco_gateway.executions.core.reduce import Origin, Reducer
 from pyoco_gateway.executions.core.state import ExecutionState
+from pyoco_gateway.graphs.pinned_graph import PinnedGraph
 from pyoco_protocol.executions.actors import Actor
 from pyoco_protocol.executions.commands import AnyCommand, CreateExecution
 from pyoco_protocol.executions.events import AnyEvent
@@ -93,5 +94,7 @@ def _followed(
     reducer = Reducer(state, origin)
     for event in decided:
         reducer.apply(event)
-    followed = orchestrate(reducer, graph, origin.at, stop_grace_sec=stop_grace_sec)
+    followed = orchestrate(
+        reducer, graph, origin.at, stop_grace_sec=stop_grace_sec, decided=decided
+    )
     return Plan(decision, decided, tuple(followed), reducer.state)

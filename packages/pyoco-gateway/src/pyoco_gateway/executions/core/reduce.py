@@ -14,7 +14,6 @@ from pyoco_gateway.executions.core.state import (
 from pyoco_protocol.executions import events as ev
 from pyoco_protocol.executions.actors import Actor
 from pyoco_protocol.executions.events import AnyEvent, ErrorInfo
-from pyoco_protocol.executions.instants import milliseconds_of
 from pyoco_protocol.executions.statuses import ExecutionStatus, NodeStatus
 
 # Part of the validity of a checkpoint: increase it when the same events give another state.
@@ -52,10 +51,8 @@ class Reducer:
     def __init__(self, state: ExecutionState | None, origin: Origin) -> None:
         self.state = state.copied() if state is not None else None
         self._origin = origin
-        # The nodes that were copied already.
+        # The nodes that no other state has.
         self._owned: set[str] = set()
-        if self.state is not None:
-            self.state.last_at = origin.at
 
     def apply(self, event: AnyEvent) -> int:
         """Apply one event and return its seq."""
@@ -66,6 +63,7 @@ class Reducer:
             self.state = self._created(event)
             return 1
         state.seq += 1
+        state.last_at = self._origin.at
         if state.status is ExecutionStatus.ACTIVE:
             if state.cancel_requested_at is not None and type(event) in _IGNORED_AFTER_CANCEL:
                 return state.seq
@@ -102,6 +100,11 @@ class Reducer:
             self._owned.add(node_id)
             node = state.nodes[node_id] = copy(node)
         return node
+
+    def add(self, state: ExecutionState, node: NodeState) -> None:
+        """Add a new node, which may be changed from now on."""
+        self._owned.add(node.node_id)
+        state.nodes[node.node_id] = node
 
     @property
     def at(self) -> str:
@@ -157,18 +160,28 @@ def _end(r: Reducer, state: ExecutionState, status: ExecutionStatus) -> None:
     for node_id in state.nodes:
         node = r.node(state, node_id)
         if node is not None:
-            node.status = NodeStatus.CANCELED
+            _end_node(r, node, NodeStatus.CANCELED)
             node.canceled_by_execution = True
-            node.ended_at = r.at
+
+
+def _end_node(r: Reducer, node: NodeState, status: NodeStatus) -> None:
+    node.status = status
+    node.ended_at = r.at
+    node.deadline_at = node.stop_deadline_at = node.retry_at = None
+    _leave_wait(node)
+
+
+def _leave_wait(node: NodeState) -> None:
+    node.wait_key = node.prompt_at = node.waiting_since = node.attempt_deadline_at = None
 
 
 def _nothing(_: Reducer, __: ExecutionState, ___: AnyEvent) -> None:
     """Events that are kept for the audit only."""
 
 
-def _node_created(_: Reducer, state: ExecutionState, event: ev.NodeCreated) -> None:
+def _node_created(r: Reducer, state: ExecutionState, event: ev.NodeCreated) -> None:
     if event.node_id not in state.nodes:
-        state.nodes[event.node_id] = NodeState(event.node_id, event.node_type)
+        r.add(state, NodeState(event.node_id, event.node_type))
 
 
 def _node_ready(r: Reducer, state: ExecutionState, event: ev.NodeReady) -> None:
@@ -209,11 +222,7 @@ def _node_waiting(r: Reducer, state: ExecutionState, event: ev.NodeWaiting) -> N
     if node is None or node.status is not NodeStatus.RUNNING:
         return
     node.status = NodeStatus.WAITING
-    node.timeout_left_ms = (
-        None
-        if node.deadline_at is None
-        else milliseconds_of(node.deadline_at) - milliseconds_of(r.at)
-    )
+    node.attempt_deadline_at = node.deadline_at
     node.wait_key = event.wait_key
     node.prompt_at = None if event.prompt is None else r.here(state)
     node.waiting_since = r.at
@@ -240,19 +249,13 @@ def _node_resumed(r: Reducer, state: ExecutionState, event: ev.NodeResumed) -> N
         node.deadline_at = event.deadline_at
 
 
-def _leave_wait(node: NodeState) -> None:
-    node.wait_key = node.prompt_at = node.waiting_since = node.timeout_left_ms = None
-
-
 def _node_succeeded(r: Reducer, state: ExecutionState, event: ev.NodeSucceeded) -> None:
     node = r.node(state, event.node_id)
     if node is not None and node.status is NodeStatus.RUNNING:
-        node.status = NodeStatus.SUCCEEDED
+        _end_node(r, node, NodeStatus.SUCCEEDED)
         node.output_at = None if event.output is None else r.here(state)
         node.facts = event.facts or {}
         node.taken = event.taken
-        node.ended_at = r.at
-        node.deadline_at = node.retry_at = node.stop_deadline_at = None
 
 
 def _fail_reported(r: Reducer, state: ExecutionState, event: ev.NodeFailReported) -> None:
@@ -266,12 +269,9 @@ def _fail_reported(r: Reducer, state: ExecutionState, event: ev.NodeFailReported
 def _node_failed(r: Reducer, state: ExecutionState, event: ev.NodeFailed) -> None:
     node = r.node(state, event.node_id)
     if node is not None and node.status in (NodeStatus.RUNNING, NodeStatus.WAITING):
-        node.status = NodeStatus.FAILED
-        _leave_wait(node)
+        _end_node(r, node, NodeStatus.FAILED)
         node.error = _shortened(event.error)
         node.taken = event.taken or ()
-        node.ended_at = r.at
-        node.deadline_at = node.retry_at = node.stop_deadline_at = None
 
 
 def _node_cancel_requested(
@@ -286,15 +286,12 @@ def _node_canceled(r: Reducer, state: ExecutionState, event: ev.NodeCanceled) ->
     node = r.node(state, event.node_id)
     if node is None:
         return
-    node.status = NodeStatus.CANCELED
-    _leave_wait(node)
+    _end_node(r, node, NodeStatus.CANCELED)
     node.cancel_reason = event.reason
     node.canceled_by_execution = event.by_execution
     if event.late_result is not None:
         node.late_result_at = r.here(state)
         node.late_outcome = event.late_result.outcome
-    node.ended_at = r.at
-    node.deadline_at = node.stop_deadline_at = node.retry_at = None
 
 
 def _interrupt_requested(

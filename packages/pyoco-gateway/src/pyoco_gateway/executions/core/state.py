@@ -52,8 +52,8 @@ class NodeState:
     ended_at: str | None = None
     # The timeout of the attempt while RUNNING, of the wait while WAITING.
     deadline_at: str | None = None
-    # What was left of the attempt's timeout when the node began to wait.
-    timeout_left_ms: int | None = None
+    # The timeout that the attempt had when the node began to wait.
+    attempt_deadline_at: str | None = None
     # Set between a failed attempt and the start of the next one.
     retry_at: str | None = None
     wait_key: str | None = None

@@ -3,26 +3,25 @@
 import hashlib
 import json
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from math import isfinite
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
+from pyoco_gateway.http.query_reader import (
+    DEFAULT_LIMIT,
+    Pairs,
+    QueryReader,
+    cursor,
+    limit,
+    one_of,
+    text,
+)
 from pyoco_protocol.problems import ListQueryError
 from pyoco_protocol.runs.lifecycle import RunStatus
 
-T = TypeVar("T")
-
-DEFAULT_LIMIT: Final = 50
-MAX_LIMIT: Final = 200
-MAX_TEXT_CHARS: Final = 512
-MAX_CURSOR_CHARS: Final = 512
 PREFIX_MARK: Final = "*"
 
-_MAX_ERRORS: Final = 10
-_WHOLE: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 _NUMBER: Final = re.compile(r"[0-9]{1,400}(\.[0-9]{1,400})?([eE][+-]?[0-9]{1,4})?", re.ASCII)
 _INCLUDES: Final = ("records", "full", "all")
 
@@ -78,12 +77,9 @@ class ListQuery:
     full: bool = False
 
 
-Pairs = Iterable[tuple[str, str]]
-
-
 def parse_list_query(pairs: Pairs) -> ListQuery:
     """Return the query of `GET /runs`; raise ListQueryError naming every invalid parameter."""
-    reader = _Reader(pairs)
+    reader = QueryReader(pairs, ListQueryError)
     query = ListQuery(
         filters=ListFilters(
             **_filters(reader),
@@ -92,102 +88,46 @@ def parse_list_query(pairs: Pairs) -> ListQuery:
         ),
         order=reader.one("order", _order),
         updated_after=reader.one("updated_after", _moment),
-        cursor=reader.one("cursor", _cursor),
-        limit=reader.one("limit", _limit) or DEFAULT_LIMIT,
+        cursor=reader.one("cursor", cursor),
+        limit=reader.one("limit", limit) or DEFAULT_LIMIT,
         full=bool(reader.many("include", _include)),
     )
     if query.order is Order.CREATED and query.updated_after is not None:
-        reader.error("updated_after", "cannot be combined with order=created; leave one out")
+        reader.fault("updated_after", "cannot be combined with order=created; leave one out")
     reader.finish()
     return query
 
 
 def parse_count_query(pairs: Pairs) -> ListFilters:
     """Return the filters of `GET /runs/counts`; raise ListQueryError as for a list."""
-    reader = _Reader(pairs)
+    reader = QueryReader(pairs, ListQueryError)
     filters = ListFilters(**_filters(reader))
     reader.finish()
     return filters
 
 
-def _filters(reader: "_Reader") -> dict[str, Any]:
-    flow = reader.one("flow", _text)
+def _filters(reader: QueryReader) -> dict[str, Any]:
+    flow = reader.one("flow", text)
     is_prefix = flow is not None and flow.endswith(PREFIX_MARK)
     return {
         "statuses": frozenset(reader.many("status", _status)),
         "flow": None if is_prefix else flow,
         "flow_prefix": flow[:-1] if flow is not None and is_prefix else None,
-        "tag": reader.one("tag", _text),
-        "workflow_yaml_sha256": reader.one("workflow_yaml_sha256", _text),
+        "tag": reader.one("tag", text),
+        "workflow_yaml_sha256": reader.one("workflow_yaml_sha256", text),
     }
 
 
-class _Reader:
-    """Parses parameters by name and collects errors."""
-
-    def __init__(self, pairs: Pairs) -> None:
-        self._given = list(pairs)
-        self._errors: list[tuple[str, str]] = []
-
-    def many(self, name: str, parse: Callable[[str], T]) -> list[T]:
-        parsed = []
-        for value in [value for given, value in self._given if given == name]:
-            try:
-                parsed.append(parse(value))
-            except ValueError as error:
-                self.error(name, str(error))
-        return parsed
-
-    def one(self, name: str, parse: Callable[[str], T]) -> T | None:
-        if Counter(given for given, _ in self._given)[name] > 1:
-            self.error(name, "is given more than once")
-            return None
-        parsed = self.many(name, parse)
-        return parsed[0] if parsed else None
-
-    def error(self, name: str, reason: str) -> None:
-        if (name, reason) not in self._errors:
-            self._errors.append((name, reason))
-
-    def finish(self) -> None:
-        if self._errors:
-            raise ListQueryError(self._errors[:_MAX_ERRORS])
-
-
 def _status(value: str) -> RunStatus:
-    return _one_of(value, {status.value: status for status in RunStatus})
+    return one_of(value, {status.value: status for status in RunStatus})
 
 
 def _order(value: str) -> Order:
-    return _one_of(value, {order.value: order for order in Order})
+    return one_of(value, {order.value: order for order in Order})
 
 
 def _include(value: str) -> str:
-    return _one_of(value, {each: each for each in _INCLUDES})
-
-
-def _one_of(value: str, known: Mapping[str, T]) -> T:
-    if value not in known:
-        raise ValueError(f"must be one of {', '.join(known)}")
-    return known[value]
-
-
-def _text(value: str) -> str:
-    if not 0 < len(value) <= MAX_TEXT_CHARS:
-        raise ValueError(f"must have 1 to {MAX_TEXT_CHARS} characters")
-    return value
-
-
-def _cursor(value: str) -> str:
-    if not 0 < len(value) <= MAX_CURSOR_CHARS:
-        raise ValueError("is not a valid cursor")
-    return value
-
-
-def _limit(value: str) -> int:
-    if not _WHOLE.fullmatch(value) or not 1 <= int(value) <= MAX_LIMIT:
-        raise ValueError(f"must be a whole number from 1 to {MAX_LIMIT}")
-    return int(value)
+    return one_of(value, {each: each for each in _INCLUDES})
 
 
 def _moment(value: str) -> float:

@@ -5,7 +5,6 @@ are few groups even with many runs. Counts add up group sizes, and a filtered li
 the few matching groups, each of which is a contiguous, ordered range of an index.
 """
 
-import hashlib
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -14,6 +13,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from pyoco_gateway.access.caller import DEFAULT_TENANT
+from pyoco_gateway.index.hashes import hashed
 from pyoco_gateway.runs.feed import RunChange
 from pyoco_gateway.runs.outline import RunOutline
 from pyoco_protocol.http.run_lists import RunListItem
@@ -131,7 +131,7 @@ class IndexTables:
         self._size_changes: Counter[int] = Counter()
         self._workflow_size_changes: Counter[tuple[int, int]] = Counter()
         self._unreadable: set[int] = set()
-        self.runs = 0
+        self.size = 0
         self.revision = 0
 
     @property
@@ -192,7 +192,7 @@ class IndexTables:
         )
         if before is None:
             created = _first(submitted, outline.start_time, change.written_at)
-            self.runs += 1
+            self.size += 1
             self.db.execute(
                 "INSERT INTO runs (group_id, sha, revision, changed, updated,"
                 " submitted, item, tenant, key, run_id, created)"
@@ -211,7 +211,7 @@ class IndexTables:
     def _remove(self, key: int, group: int, sha: int | None) -> None:
         self.db.execute("DELETE FROM runs WHERE key = ?", (key,))
         self._count(group, sha, -1)
-        self.runs -= 1
+        self.size -= 1
 
     def _group_of(self, outline: RunOutline, tenant: int) -> int:
         key = (tenant, outline.status.value, outline.flow_name, outline.tag)
@@ -281,19 +281,13 @@ def _list_item(record: bytes) -> RunListItem | None:
 
 
 def run_key(run_id: str) -> int:
-    """Return the key of a run: a 64-bit hash, for which collisions are negligible."""
-    return _hash(run_id)
+    """Return the key of a run."""
+    return hashed(run_id)
 
 
 def sha_key(sha256: str | None) -> int | None:
     """Return the key of a workflow file; None for None."""
-    return None if sha256 is None else _hash(sha256)
-
-
-def _hash(text: str) -> int:
-    # A record may hold lone surrogates, which UTF-8 cannot encode.
-    digest = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, signed=True)
+    return None if sha256 is None else hashed(sha256)
 
 
 def _first(*values: float | None) -> float:

@@ -1,4 +1,4 @@
-"""The thread that owns the run index: applies changes in batches, runs queries between them."""
+"""The thread that owns an index: applies changes in batches, runs queries between them."""
 
 import asyncio
 import logging
@@ -6,21 +6,21 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
-from pyoco_gateway.runs.feed import RunChange
-from pyoco_gateway.runs.index.tables import IndexTables
+from pyoco_gateway.index.tables import C, Tables
 
 _log = logging.getLogger(__name__)
 
-T = TypeVar("T")
+F = TypeVar("F")
+T = TypeVar("T", bound=Tables[Any])
 
 # A query waits for at most one batch, which takes about 15 ms.
 _MAX_BATCH: Final = 400
 # A batch waits for at most this many queries, so that queries cannot starve changes.
 _MAX_QUERIES: Final = 32
 # How long changes are collected while no task waits for them. Applying them one by one takes
-# twice the time, and most runs change more than once in this time.
+# twice the time, and an active entry often changes more than once in this time.
 _COLLECT_SEC: Final = 0.025
 
 
@@ -37,15 +37,12 @@ class CaughtUp:
     revision: int
 
 
-Work = RunChange | Clear | CaughtUp
-
-
 @dataclass(frozen=True, slots=True)
 class Progress:
     """The state of the index after a batch."""
 
     revision: int
-    runs: int
+    size: int
     unreadable: int
     applied: int
     applied_bytes: int
@@ -54,39 +51,42 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class _Query:
-    run: Callable[[IndexTables], Any]
+class _Query(Generic[T]):
+    run: Callable[[T], Any]
     result: "asyncio.Future[Any]"
 
 
-class IndexThread:
-    """Runs all work on the index outside the event loop."""
+class IndexThread(Generic[C, T]):
+    """Runs all work on an index outside the event loop; `make_tables` is called in the thread."""
 
     def __init__(
         self,
+        name: str,
+        make_tables: Callable[[], T],
         loop: asyncio.AbstractEventLoop,
         on_progress: Callable[[Progress], None],
         on_failure: Callable[[BaseException], None],
     ) -> None:
+        self._make_tables = make_tables
         self._loop = loop
         self._on_progress = on_progress
         self._on_failure = on_failure
-        self._work: deque[Work] = deque()
-        self._queries: deque[_Query] = deque()
+        self._work: deque[C | Clear | CaughtUp] = deque()
+        self._queries: deque[_Query[T]] = deque()
         self._wakeup = threading.Condition()
         self._is_woken = False
         self._flush_timer: asyncio.TimerHandle | None = None
         self._stopped = False
-        self._thread = threading.Thread(target=self._run, name="run-index", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
         """Start the thread."""
         self._thread.start()
 
-    def put(self, work: Work) -> None:
+    def put(self, work: C | Clear | CaughtUp) -> None:
         """Queue work; the thread takes it up shortly."""
         self._work.append(work)
-        if not isinstance(work, RunChange) or len(self._work) >= _MAX_BATCH:
+        if isinstance(work, Clear | CaughtUp) or len(self._work) >= _MAX_BATCH:
             self.flush()
         elif self._flush_timer is None:
             self._flush_timer = self._loop.call_later(_COLLECT_SEC, self.flush)
@@ -100,9 +100,9 @@ class IndexThread:
             self._is_woken = True
             self._wakeup.notify()
 
-    async def query(self, query: Callable[[IndexTables], T]) -> T:
+    async def query(self, query: Callable[[T], F]) -> F:
         """Return the result of `query`, which runs on the thread."""
-        result: asyncio.Future[T] = self._loop.create_future()
+        result: asyncio.Future[F] = self._loop.create_future()
         self._queries.append(_Query(query, result))
         self.flush()
         return await result
@@ -117,17 +117,17 @@ class IndexThread:
         self._thread.join()
 
     def _run(self) -> None:
-        tables = IndexTables()
+        tables = self._make_tables()
         try:
             while self._run_queued(tables):
                 pass
-        except BaseException as error:  # noqa: BLE001 - top of the thread; RunIndex.run raises it
-            _log.exception("run index failed")
+        except BaseException as error:  # noqa: BLE001 - top of the thread; FollowedIndex.run raises it
+            _log.exception("index failed", extra={"resource": self._thread.name})
             self._loop.call_soon_threadsafe(self._on_failure, error)
         finally:
             tables.close()
 
-    def _run_queued(self, tables: IndexTables) -> bool:
+    def _run_queued(self, tables: T) -> bool:
         """Wait for work and do all of it; return whether to go on."""
         with self._wakeup:
             while not self._is_woken:
@@ -142,18 +142,18 @@ class IndexThread:
                 self._run_query(self._queries.popleft(), tables)
         return not self._stopped
 
-    def _next_batch(self) -> list[Work]:
+    def _next_batch(self) -> list[C | Clear | CaughtUp]:
         """Return the changes before the next Clear or CaughtUp, or that one alone."""
-        batch: list[Work] = []
+        batch: list[C | Clear | CaughtUp] = []
         while self._work and len(batch) < _MAX_BATCH:
-            if not isinstance(self._work[0], RunChange):
+            if isinstance(self._work[0], Clear | CaughtUp):
                 return batch or [self._work.popleft()]
             batch.append(self._work.popleft())
         return batch
 
-    def _apply(self, batch: list[Work], tables: IndexTables) -> None:
+    def _apply(self, batch: list[C | Clear | CaughtUp], tables: T) -> None:
         caught_up_session = None
-        changes = [each for each in batch if isinstance(each, RunChange)]
+        changes = [each for each in batch if not isinstance(each, Clear | CaughtUp)]
         first = batch[0]
         if isinstance(first, Clear):
             tables.clear()
@@ -164,7 +164,7 @@ class IndexThread:
             tables.apply(changes)
         progress = Progress(
             tables.revision,
-            tables.runs,
+            tables.size,
             tables.unreadable,
             applied=len(batch),
             applied_bytes=sum(len(each.data or b"") for each in changes),
@@ -172,7 +172,7 @@ class IndexThread:
         )
         self._loop.call_soon_threadsafe(self._on_progress, progress)
 
-    def _run_query(self, query: _Query, tables: IndexTables) -> None:
+    def _run_query(self, query: _Query[T], tables: T) -> None:
         try:
             found = query.run(tables)
         except Exception as error:  # noqa: BLE001 - raised again in the task that sent the query

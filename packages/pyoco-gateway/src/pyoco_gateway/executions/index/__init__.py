@@ -1,0 +1,1 @@
+"""The index of executions: their last heads and open nodes, from which lists are answered."""

@@ -1,0 +1,93 @@
+"""What metrics and the sweep ask the index: numbers by status, the oldest ready Task, timers."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from pyoco_gateway.executions.index.heads import status_of
+from pyoco_gateway.executions.index.open_nodes import OpenKind
+from pyoco_gateway.executions.index.tables import ExecutionTables
+from pyoco_gateway.index.hashes import hashed
+from pyoco_protocol.executions.statuses import ExecutionStatus
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionLevels:
+    """Numbers of executions and open nodes."""
+
+    by_status: dict[ExecutionStatus, int]
+    open_waits: int
+    # How long the oldest ready Task has been ready; 0 without a ready Task.
+    oldest_ready_task_sec: float
+
+
+@dataclass(frozen=True, slots=True)
+class EndedExecution:
+    """An execution that has ended, and the stream sequence of its last commit."""
+
+    execution_id: str
+    revision: int
+
+
+def levels(tables: ExecutionTables, tenant_id: str | None, now_ms: int) -> ExecutionLevels:
+    """Return the numbers of a tenant, or of all tenants together for None."""
+    sizes: Counter[ExecutionStatus] = Counter()
+    tenants = {tenant for tenant, _ in tables.class_sizes}
+    if tenant_id is not None:
+        tenants &= {hashed(tenant_id)}
+    for (tenant, class_number), size in tables.class_sizes.items():
+        if tenant in tenants:
+            sizes[status_of(class_number)] += size
+    ready_sec = [_ready_sec(tables, tenant, now_ms) for tenant in tenants]
+    return ExecutionLevels(
+        by_status={status: sizes[status] for status in ExecutionStatus},
+        open_waits=sum(_waits(tables, tenant) for tenant in tenants),
+        oldest_ready_task_sec=max(ready_sec, default=0.0),
+    )
+
+
+def due_before(tables: ExecutionTables, before_ms: int, limit: int) -> list[str]:
+    """Return executions of all tenants with a timer before a time, the most overdue first."""
+    found = tables.db.execute(
+        "SELECT execution_id FROM executions INDEXED BY executions_timer"
+        " WHERE next_timer < ? ORDER BY next_timer LIMIT ?",
+        (before_ms, limit),
+    )
+    return [execution_id for (execution_id,) in found]
+
+
+def ended_before(tables: ExecutionTables, before_ms: int, limit: int) -> list[EndedExecution]:
+    """Return executions of all tenants that ended before a time, the earliest first."""
+    found = tables.db.execute(
+        "SELECT execution_id, revision FROM executions INDEXED BY executions_ended"
+        " WHERE ended < ? ORDER BY ended LIMIT ?",
+        (before_ms, limit),
+    )
+    return [EndedExecution(*row) for row in found]
+
+
+def number_ended_before(tables: ExecutionTables, before_ms: int) -> int:
+    """Return the number of executions of all tenants that ended before a time."""
+    (found,) = tables.db.execute(
+        "SELECT COUNT(*) FROM executions INDEXED BY executions_ended WHERE ended < ?", (before_ms,)
+    ).fetchone()
+    return int(found)
+
+
+def _waits(tables: ExecutionTables, tenant: int) -> int:
+    (found,) = tables.db.execute(
+        "SELECT SUM(n) FROM sources WHERE tenant = ? AND kind = ?", (tenant, OpenKind.WAITING)
+    ).fetchone()
+    return int(found or 0)
+
+
+def _ready_sec(tables: ExecutionTables, tenant: int, now_ms: int) -> float:
+    """Return how long the oldest ready Task of a tenant has been ready."""
+    oldest = now_ms
+    for kind in (OpenKind.READY, OpenKind.RETRY):
+        (found,) = tables.db.execute(
+            "SELECT MIN(since) FROM open_nodes INDEXED BY open_of_tenant"
+            " WHERE tenant = ? AND kind = ?",
+            (tenant, kind),
+        ).fetchone()
+        oldest = oldest if found is None else min(oldest, found)
+    return (now_ms - oldest) / 1000

@@ -1,0 +1,67 @@
+"""Appends commits, and settles appends without an answer."""
+
+import time
+from dataclasses import dataclass
+from typing import Final
+
+import anyio
+
+from pyoco_gateway.executions.log.logged_state import LoggedState
+from pyoco_gateway.executions.log.state_cache import StateCache
+from pyoco_protocol.executions.commits import CommitRecord
+from pyoco_protocol.jetstream.execution_log import AppendConflictError, ExecutionLog
+from pyoco_protocol.jetstream.requests import (
+    REQUEST_TIMEOUT_SEC,
+    RefusedError,
+    UnknownOutcomeError,
+)
+from pyoco_protocol.problems import BrokerUnavailableError, OutcomeUnknownError
+
+_RETRY_SEC: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Appender:
+    """Stores one commit after the state that it was decided on."""
+
+    log: ExecutionLog
+    cache: StateCache
+
+    async def __call__(
+        self, before: LoggedState | None, record: CommitRecord, body: bytes, *, until: float
+    ) -> int | None:
+        """Append a commit and return its stream sequence; None if another writer was faster.
+
+        An append without an answer is repeated with the same bytes until `until`, a time of the
+        monotonic clock: nothing else can tell whether the commit is stored.
+
+        Raises AppendConflictError if the log has a newer commit after an append without an answer:
+        it may be this one. Raises OutcomeUnknownError when the time is up, and
+        BrokerUnavailableError or RefusedError if the commit is certainly not stored.
+        """
+        is_unknown = False
+        while True:
+            left = until - time.monotonic()
+            try:
+                return await self.log.append(
+                    record.execution_id,
+                    body,
+                    expected=0 if before is None else before.stream_seq,
+                    commit_id=record.commit_id,
+                    timeout_sec=max(_RETRY_SEC, min(REQUEST_TIMEOUT_SEC, left)),
+                )
+            except AppendConflictError:
+                if is_unknown:
+                    raise
+                return None
+            except UnknownOutcomeError:
+                is_unknown = True
+            except (BrokerUnavailableError, RefusedError):
+                # It says nothing about an earlier append of the same commit.
+                if not is_unknown:
+                    raise
+            if time.monotonic() >= until:
+                # A cached state could be taken for the latest one.
+                self.cache.drop(record.execution_id)
+                raise OutcomeUnknownError(record.execution_id)
+            await anyio.sleep(_RETRY_SEC)

@@ -1,0 +1,1 @@
+"""Graphs: store versions, read them, and compile them for executions."""

@@ -1,0 +1,54 @@
+"""Idempotency keys in states: how many are remembered, also by a cold gateway."""
+
+import pytest
+
+from executions.log.log_parts import CommandSide, path_of
+from executions.log.log_writer import LogWriter
+from pyoco_gateway.executions.log.logged_state import MAX_KEYS
+from pyoco_protocol.executions.commands import PutNodeWaiting, StartNode
+from pyoco_protocol.problems import CommandRejectedError
+
+START = StartNode(node_id="t")
+
+
+async def with_keyed_commits(side: CommandSide, count: int) -> str:
+    """Return an execution with a start under the key `k` and so many keyed commits after it."""
+    execution_id = await side.created()
+    await side.send(execution_id, START, "k")
+    writer = LogWriter(side.broker, await side.replayed(execution_id))
+    for number in range(count):
+        writer.add_keyed(number, endpoint=f"POST {path_of(execution_id, START)}")
+    await writer.flush()
+    return execution_id
+
+
+@pytest.mark.parametrize("is_cached", [True, False])
+async def test_a_key_is_remembered_for_4096_keyed_commits(
+    side: CommandSide, is_cached: bool
+) -> None:
+    execution_id = await with_keyed_commits(side, MAX_KEYS - 1)
+    gateway = side if is_cached else CommandSide(side.broker)
+    assert (await gateway.send(execution_id, START, "k")).is_replay
+    # One more keyed commit, and the guards decide.
+    await gateway.send(execution_id, PutNodeWaiting(node_id="t"), "later")
+    for each in (gateway, CommandSide(side.broker)):
+        with pytest.raises(CommandRejectedError) as rejected:
+            await each.send(execution_id, START, "k")
+        assert rejected.value.reason == "NODE_ALREADY_STARTED"
+        assert (await each.send(execution_id, PutNodeWaiting(node_id="t"), "later")).is_replay
+
+
+async def test_keys_come_from_a_checkpoint(side: CommandSide) -> None:
+    execution_id = await with_keyed_commits(side, 1600)
+    # It writes a checkpoint, which the next one uses.
+    await CommandSide(side.broker).reader.latest(execution_id)
+    assert await side.checkpoints.newest(execution_id, 10**6) is not None
+    assert (await CommandSide(side.broker).send(execution_id, START, "k")).is_replay
+
+
+async def test_a_commit_without_a_key_leaves_none(side: CommandSide) -> None:
+    execution_id = await side.created()
+    writer = LogWriter(side.broker, await side.replayed(execution_id))
+    writer.add_progress(5)
+    await writer.flush()
+    assert len((await side.reader.latest(execution_id)).keys.commits) == 1

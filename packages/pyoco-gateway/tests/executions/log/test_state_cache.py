@@ -1,0 +1,160 @@
+"""The cache of states: what it keeps, and how it follows the watch."""
+
+from typing import Any
+
+import pytest
+
+from executions.log.log_parts import ANN, AT
+from pyoco_gateway.executions.core.state import ExecutionState
+from pyoco_gateway.executions.feed import CommitChange
+from pyoco_gateway.executions.log.logged_state import IdempotencyKeys, LoggedState
+from pyoco_gateway.executions.log.state_cache import StateCache
+from pyoco_protocol.executions.commits import CommandRecord, CommitRecord, EventRecord
+
+ID = "c0de0000-0000-4000-8000-000000000000"
+
+
+def logged(execution_id: str = ID, *, n: int = 1, stream_seq: int = 5) -> LoggedState:
+    state = ExecutionState(
+        execution_id=execution_id,
+        tenant_id="acme",
+        graph_id="g",
+        graph_version=1,
+        graph_hash="0" * 64,
+        graph_seq=5,
+        created_at=AT,
+        created_by=ANN,
+        seq=n,
+        last_at=AT,
+    )
+    return LoggedState(state, n, "a" * 64, stream_seq, IdempotencyKeys())
+
+
+def change(stream_seq: int, **members: Any) -> CommitChange:
+    """Return the commit after `logged()`, or one with other members."""
+    values: dict[str, Any] = {
+        "commit_id": "x",
+        "execution_id": ID,
+        "tenant_id": "acme",
+        "n": 2,
+        "first_seq": 2,
+        "at": AT,
+        "prev_hash": "a" * 64,
+        "command": CommandRecord("ArchiveExecution", ANN),
+        "events": (EventRecord("EXECUTION_ARCHIVED", {}),),
+        "head": {},
+        **members,
+    }
+    record = CommitRecord(**values)
+    return CommitChange(ID, stream_seq, record, record.to_bytes(), 0.0, 0)
+
+
+def cached(*states: LoggedState, **options: Any) -> StateCache:
+    cache = StateCache(lambda: 1, **options)
+    for each in states:
+        cache.put(each)
+    return cache
+
+
+def test_the_state_used_longest_ago_is_forgotten_first() -> None:
+    cache = cached(logged("a"), logged("b"), max_states=2)
+    cache.get("a")
+    cache.put(logged("c"))
+    assert [cache.get(each) is not None for each in "abc"] == [True, False, True]
+
+
+def test_an_earlier_state_does_not_replace_a_later_one() -> None:
+    late, early = logged(n=2, stream_seq=8), logged()
+    assert cached(late, early).get(ID) is late
+    assert cached(early, late).get(ID) is late
+
+
+def test_a_cached_state_is_advanced_by_the_next_commit() -> None:
+    cache = cached(logged())
+    cache.on_change(change(9))
+    found = cache.get(ID)
+    assert found is not None
+    assert (found.n, found.stream_seq, found.state.seq) == (2, 9, 2)
+
+
+@pytest.mark.parametrize("stream_seq", [4, 5])
+def test_a_commit_that_a_state_contains_already_changes_nothing(stream_seq: int) -> None:
+    state = logged()
+    cache = cached(state)
+    cache.on_change(change(stream_seq, n=1))
+    assert cache.get(ID) is state
+
+
+NOT_NEXT: dict[str, CommitChange] = {
+    "another hash": change(9, prev_hash="b" * 64),
+    "another first event": change(9, first_seq=3),
+    "an unknown event type": change(9, events=(EventRecord("NODE_PAUSED", {}),)),
+    "an invalid payload": change(9, events=(EventRecord("NODE_STARTED", {}),)),
+    "an unreadable commit": CommitChange(ID, 9, None, b"?", 0.0, 0),
+    "a marker of the broker": CommitChange(ID, 9, None, None, 0.0, 0),
+}
+
+
+@pytest.mark.parametrize("other", NOT_NEXT.values(), ids=NOT_NEXT.keys())
+def test_a_state_that_cannot_be_advanced_is_forgotten(other: CommitChange) -> None:
+    """The next reader finds out what the log has."""
+    cache = cached(logged(), logged("b"))
+    cache.on_change(other)
+    assert cache.get(ID) is None
+    assert cache.get("b") is not None
+
+
+def test_a_commit_of_an_execution_that_is_not_cached_is_not_kept() -> None:
+    cache = cached()
+    cache.on_change(change(9))
+    assert cache.get(ID) is None
+
+
+def test_all_states_are_forgotten_when_the_stream_was_made_anew() -> None:
+    cache = cached(logged(), logged("b"))
+    cache.on_reset()
+    assert (cache.get(ID), cache.get("b")) == (None, None)
+
+
+def test_events_of_the_watch_itself_change_nothing() -> None:
+    state = logged()
+    cache = cached(state)
+    cache.on_resumed()
+    cache.on_caught_up()
+    assert cache.get(ID) is state
+
+
+def test_a_state_is_not_confirmed_after_a_reconnect() -> None:
+    connections = 1
+    cache = StateCache(lambda: connections)
+    state, other = logged(), logged("b")
+    cache.put(state)
+    cache.put(other)
+    assert cache.confirmed(ID) is state
+
+    connections = 2
+    assert cache.confirmed(ID) is None
+    assert cache.get(ID) is state
+
+    cache.put(state)
+    assert cache.confirmed(ID) is state
+    assert cache.confirmed("b") is None
+
+
+def test_a_state_is_confirmed_by_a_commit_that_follows_it() -> None:
+    connections = 1
+    cache = StateCache(lambda: connections)
+    cache.put(logged())
+    connections = 2
+    cache.on_change(change(9))
+    found = cache.confirmed(ID)
+    assert found is not None
+    assert found.n == 2
+
+
+def test_a_state_that_missed_commits_is_kept_for_its_next_reader() -> None:
+    """Otherwise a gateway that reads a long log while others write would never be done."""
+    state = logged()
+    cache = cached(state)
+    cache.on_change(change(9, n=3, first_seq=4))
+    assert cache.get(ID) is state

@@ -1,0 +1,188 @@
+"""Executions are removed when their retention is over, with a real log."""
+
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+import anyio
+import httpx
+import pytest
+
+from conftest import StartGateway, Store
+from execution_requests import completed, created
+from pyoco_gateway.executions.index.levels import EndedExecution
+from pyoco_gateway.executions.retention import Retention
+from pyoco_protocol.executions.instants import milliseconds_of
+from pyoco_protocol.ids import new_run_id
+from pyoco_protocol.jetstream.checkpoints import Checkpoints
+from pyoco_protocol.jetstream.connection import Broker, open_broker
+from pyoco_protocol.jetstream.ensure import ensure_optional
+from pyoco_protocol.jetstream.execution_log import ExecutionLog
+from pyoco_protocol.settings import BrokerSettings, TopologySettings
+from pyoco_protocol.subjects import Names
+from pyoco_protocol.topology import execution_topology
+from pyoco_testkit.eventually import eventually
+from pyoco_testkit.nats_server import NatsServer
+
+
+@asynccontextmanager
+async def log_at(url: str, retention_sec: int) -> AsyncGenerator[tuple[Broker, ExecutionLog]]:
+    topology = execution_topology(TopologySettings(execution_retention_sec=retention_sec))
+
+    async def prepare(opened: Broker) -> None:
+        assert await ensure_optional(opened.client, topology) == ([], [])
+
+    async with open_broker(BrokerSettings(nats_url=url), name="t", prepare=prepare) as broker:
+        await broker.wait_until_up()
+        yield broker, ExecutionLog(broker, topology.names)
+
+
+@pytest.fixture
+async def log(nats_server: NatsServer) -> AsyncGenerator[ExecutionLog]:
+    """The log of a deployment with a retention."""
+    async with log_at(nats_server.url, 60) as (_, opened):
+        yield opened
+
+
+async def append(log: ExecutionLog, execution_id: str, expected: int = 0) -> int:
+    return await log.append(execution_id, b"{}", expected=expected, commit_id=new_run_id())
+
+
+@dataclass
+class Known:
+    """What a gateway knows of executions that ended: when, and their last commit."""
+
+    ended: dict[str, tuple[float, int]] = field(default_factory=dict)
+
+    async def find(self, before: str, limit: int) -> Sequence[EndedExecution]:
+        due = [
+            EndedExecution(execution_id, revision)
+            for execution_id, (at, revision) in self.ended.items()
+            if at * 1000 < milliseconds_of(before)
+        ]
+        return due[:limit]
+
+    async def forget(self, ended: EndedExecution) -> None:
+        del self.ended[ended.execution_id]
+
+    def retention(self, log: ExecutionLog, retention_sec: int = 60) -> Retention:
+        return Retention(log, self.find, self.forget, retention_sec)
+
+
+async def test_an_execution_is_removed_when_its_retention_is_over(log: ExecutionLog) -> None:
+    old = await append(log, "old", await append(log, "old"))
+    fresh = await append(log, "fresh")
+    open_ = await append(log, "open")
+    now = time.time()
+    known = Known({"old": (now - 61, old), "fresh": (now - 59, fresh)})
+    assert await known.retention(log).remove_ended() == 1
+    assert await log.last("old") is None
+    for kept, seq in (("fresh", fresh), ("open", open_)):
+        last = await log.last(kept)
+        assert last is not None
+        assert last.stream_seq == seq
+    assert list(known.ended) == ["fresh"]
+
+
+async def test_a_removed_execution_can_begin_anew(log: ExecutionLog) -> None:
+    """Its idempotency key is forgotten with it."""
+    known = Known({"e": (0, await append(log, "e"))})
+    await known.retention(log).remove_ended()
+    again = await append(log, "e")
+    # The index of another gateway still has the old one.
+    late = Known({"e": (0, again - 1)})
+    assert await late.retention(log).remove_ended() == 0
+    last = await log.last("e")
+    assert last is not None
+    assert last.stream_seq == again
+    assert late.ended == {}
+
+
+async def test_several_gateways_can_remove_the_same_executions(log: ExecutionLog) -> None:
+    ended = {str(number): (0.0, await append(log, str(number))) for number in range(20)}
+    gateways = [Known(dict(ended)) for _ in range(3)]
+    removed: list[int] = []
+
+    async def remove(known: Known) -> None:
+        removed.append(await known.retention(log).remove_ended())
+
+    async with anyio.create_task_group() as tasks:
+        for known in gateways:
+            tasks.start_soon(remove, known)
+    assert sum(removed) == 20
+    assert [known.ended for known in gateways] == [{}, {}, {}]
+    assert (await log.info()).messages == 0
+
+
+async def test_checkpoints_are_left_to_their_ttl(nats_server: NatsServer) -> None:
+    async with log_at(nats_server.url, 60) as (broker, log):
+        checkpoints = Checkpoints(broker, Names())
+        known = Known({"e": (0, await append(log, "e"))})
+        await checkpoints.put("e", 1000, b"a state")
+        assert await known.retention(log).remove_ended() == 1
+        assert await checkpoints.newest("e", 1000) == (1000, b"a state")
+
+
+async def test_executions_are_removed_later_if_the_broker_is_away(
+    nats_server: NatsServer,
+) -> None:
+    async with log_at(nats_server.url, 60) as (broker, log):
+        known = Known({"e": (0, await append(log, "e"))})
+        await nats_server.stop()
+        await eventually(lambda: broker.is_up, False)
+        assert await known.retention(log).remove_ended() == 0
+        assert list(known.ended) == ["e"]
+        await nats_server.start()
+        await broker.wait_until_up()
+        assert await known.retention(log).remove_ended() == 1
+
+
+async def test_a_short_retention_is_kept_in_the_background(nats_server: NatsServer) -> None:
+    async with log_at(nats_server.url, 1) as (_, log), anyio.create_task_group() as tasks:
+        ended_at = time.time()
+        known = Known({"e": (ended_at, await append(log, "e"))})
+        tasks.start_soon(known.retention(log, 1).run)
+        await eventually(lambda: log.last("e"), None)
+        assert time.time() - ended_at >= 1
+        tasks.cancel_scope.cancel()
+
+
+async def test_nothing_runs_without_a_retention(nats_server: NatsServer) -> None:
+    async with log_at(nats_server.url, 0) as (_, log):
+        known = Known({"e": (0, await append(log, "e"))})
+        with anyio.fail_after(1):
+            await known.retention(log, 0).run()
+        assert await log.last("e") is not None
+        # A part that is started by mistake removes nothing either: the stream refuses.
+        assert await known.retention(log, 60).remove_ended() == 0
+        assert await log.last("e") is not None
+        assert list(known.ended) == ["e"]
+
+
+async def test_an_ended_execution_disappears_from_every_gateway(
+    nats_server: NatsServer, start_gateway: StartGateway, store: Store
+) -> None:
+    retention = {"PYOCO_EXECUTION_RETENTION_SEC": "2"}
+
+    async def paths(http: httpx.AsyncClient) -> list[str]:
+        items = (await http.get("/executions?archived=any")).json()["items"]
+        return [f"/executions/{each['executionId']}" for each in items]
+
+    async def status(http: httpx.AsyncClient, path: str) -> int:
+        return (await http.get(path)).status_code
+
+    async with (
+        start_gateway(nats_server.url, **retention) as one,
+        start_gateway(nats_server.url, **retention) as other,
+    ):
+        ended, still_open = await completed(one), await created(one)
+        assert await status(other, ended) == httpx.codes.OK
+        for http in (one, other):
+            await eventually(partial(paths, http), [still_open])
+            await eventually(partial(status, http, ended), httpx.codes.NOT_FOUND)
+            assert await status(http, still_open) == httpx.codes.OK
+    found = await store.js.stream_info("PYOCO_EXECUTIONS", subjects_filter=">")
+    subject = Names().execution(still_open.removeprefix("/executions/"))
+    assert list(found.state.subjects or ()) == [subject]
