@@ -4,6 +4,8 @@ import itertools
 import json
 import time
 import uuid
+from collections import deque
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import anyio
@@ -34,7 +36,7 @@ _EDGES: Final = (
     ("ship", "report"),
     ("report", "done"),
 )
-GRAPH: Final = {
+GRAPH: Final[dict[str, Any]] = {
     "nodes": [{"id": name, "type": kind} for name, kind in _NODES],
     "edges": [{"from": source, "to": target} for source, target in _EDGES],
 }
@@ -61,7 +63,7 @@ async def commands(url: str, count: int, clients: int) -> dict[str, Any]:
     async def client(connection: HttpConnection) -> None:
         while (step := steps.next()) is not None:
             began = time.perf_counter()
-            answer = await connection.post(step.path, step.body, _key())
+            answer = await connection.post(step.path, step.body, idempotency_key())
             latencies.append(time.perf_counter() - began)
             steps.done(step, answer["executionId"])
 
@@ -92,19 +94,20 @@ class _Steps:
     def __init__(self, count: int) -> None:
         self._new = count
         self._begun = 0
-        self._ready: list[tuple[str, int]] = []
-        self._in_flight = 0
+        self._ready: deque[tuple[str, int]] = deque()
 
     def next(self) -> _Step | None:
+        """Return a command; None if every execution has one in flight, or has ended."""
         if self._new and self._begun < IN_FLIGHT:
             self._new -= 1
             self._begun += 1
             return _Step(None, -1)
         if self._ready:
-            return _Step(*self._ready.pop(0))
+            return _Step(*self._ready.popleft())
         return None
 
     def done(self, step: _Step, execution_id: str) -> None:
+        """Note the answer to a command."""
         number = step.number + 1
         if number < len(_STEPS):
             self._ready.append((execution_id, number))
@@ -116,11 +119,15 @@ _KEYS: Final = itertools.count()
 _PREFIX: Final = uuid.uuid4().hex[:12]
 
 
-def _key() -> dict[str, str]:
+def idempotency_key() -> dict[str, str]:
+    """Return the header with a new key."""
     return {"X-Idempotency-Key": f"{_PREFIX}-{next(_KEYS)}"}
 
 
-async def _timed(url: str, clients: int, work: Any) -> float:
+Work = Callable[[HttpConnection], Awaitable[None]]
+
+
+async def _timed(url: str, clients: int, work: Work) -> float:
     async with anyio.create_task_group() as tasks:
         began = time.perf_counter()
         for _ in range(clients):
@@ -128,7 +135,7 @@ async def _timed(url: str, clients: int, work: Any) -> float:
     return time.perf_counter() - began
 
 
-async def _connected(url: str, work: Any) -> None:
+async def _connected(url: str, work: Work) -> None:
     async with connected(url) as connection:
         await work(connection)
 

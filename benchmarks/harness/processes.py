@@ -15,14 +15,20 @@ _BENCHMARKS: Final = Path(__file__).parent.parent
 Measurement = Callable[[str, int, int], Awaitable[dict[str, Any]]]
 
 
-async def measured(measurement: Measurement, url: str, count: int, in_flight: int) -> Any:
-    """Run `measurement`, a function of a module that calls `serve`, in another process."""
+async def measured(
+    measurement: Measurement, url: str, count: int, in_flight: int, given: str = ""
+) -> Any:
+    """Run `measurement`, a function of a module that calls `serve`, in another process.
+
+    `given` is its standard input.
+    """
     done = await anyio.run_process(
         [
             *(sys.executable, "-m", measurement.__module__, measurement.__name__),
             *(url, str(count), str(in_flight)),
         ],
         cwd=_BENCHMARKS,
+        input=given.encode(),
         stderr=None,
     )
     return json.loads(done.stdout)

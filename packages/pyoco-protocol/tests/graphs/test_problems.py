@@ -260,6 +260,13 @@ GOOD: dict[str, JsonObject] = {
     "one approver": wait(approvers=["ann"]),
     "all branches must succeed": forked(A, B, policy="CUSTOM", minSuccess=2),
     "100 facts": wait(prompt={"a": [f"${{input.f{i}}}" for i in range(100)]}),
+    "101 values in params": line(
+        {
+            "id": "a",
+            "type": "Task",
+            "run": {"flow": "f", "params": {"p": [f"${{input.f{i}}}" for i in range(101)]}},
+        }
+    ),
     "one fact very often": wait(prompt={"a": ["${input.f}"] * 400}),
     "262,144 bytes": sized(262_144),
     "a condition on the last edge": when(line(A), "input.x", edge=1),
@@ -394,6 +401,10 @@ UNREADABLE: dict[str, JsonObject] = {
     "an edge of a Fork that cannot be read": {
         **forked(A, B),
         "edges": [5, *forked(A, B)["edges"][:1], *forked(A, B)["edges"][2:]],
+    },
+    "an edge into a Join that cannot be read": {
+        **forked(A, B, policy="CUSTOM", minSuccess=2),
+        "edges": [5, *(each for each in forked(A, B)["edges"] if each != edges_of("a", "join")[0])],
     },
     "no nodes": {"nodes": [], "edges": edges_of("a", "b")},
     "too many nodes": {"nodes": [{}] * 1001, "edges": edges_of("a", "b")},

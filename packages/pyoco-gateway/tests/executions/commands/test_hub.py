@@ -19,7 +19,7 @@ async def is_woken(listener: Listener) -> bool:
     return False
 
 
-async def test_a_change_wakes_all_who_wait_for_the_execution() -> None:
+async def test_a_change_wakes_all_tasks_that_wait_for_the_execution() -> None:
     hub = ExecutionHub()
     with hub.listening("a") as first, hub.listening("a") as second, hub.listening("b") as other:
         hub.on_change(change("a"))
@@ -42,14 +42,14 @@ async def test_all_are_woken_when_changes_may_have_been_missed(name: str) -> Non
         assert [await is_woken(each) for each in (first, second)] == [True, True]
 
 
-async def test_the_end_of_stored_commits_wakes_nobody() -> None:
+async def test_the_end_of_stored_commits_wakes_no_task() -> None:
     hub = ExecutionHub()
     with hub.listening("a") as listener:
         hub.on_caught_up()
         assert not await is_woken(listener)
 
 
-def test_nothing_is_kept_of_listeners_that_have_gone() -> None:
+def test_nothing_is_kept_of_listeners_that_are_closed() -> None:
     hub = ExecutionHub()
     with hub.listening("a"), hub.listening("a"):
         pass

@@ -292,6 +292,17 @@ async def test_a_purge_after_the_retention_does_not_rebuild_the_index(
         assert await indexed.ids() == [ids[1]]
 
 
+async def test_the_index_is_built_anew_with_the_stream(broker: Broker) -> None:
+    async with indexing(await without_protection(broker)) as indexed:
+        before = await indexed.stored.create(TWO)
+        await eventually(lambda: listed_or_not(indexed), {before})
+        await broker.client.jetstream().delete_stream("OTHER")
+        await without_protection(broker)
+        after = await indexed.stored.create(TWO)
+        await eventually(lambda: listed_or_not(indexed), {after})
+    assert indexed.index.size == 1
+
+
 async def listed_or_not(indexed: Indexed) -> set[str] | None:
     try:
         return set(await indexed.ids())

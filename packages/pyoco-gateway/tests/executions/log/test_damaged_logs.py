@@ -133,8 +133,8 @@ async def test_another_tenant_does_not_learn_of_an_execution_whose_log(
             await side.send(execution_id, command)
 
 
-async def with_checkpoint(side: CommandSide) -> tuple[LogWriter, bytes]:
-    """Return an execution with a long log, and the checkpoint of its last commit but one."""
+async def with_checkpoint(side: CommandSide, later: int = 1) -> tuple[LogWriter, bytes]:
+    """Return an execution with a long log, and a checkpoint with so many commits after it."""
     execution_id = await side.created()
     await side.send(execution_id, StartNode(node_id="t"))
     writer = await writer_after(side, execution_id)
@@ -142,13 +142,15 @@ async def with_checkpoint(side: CommandSide) -> tuple[LogWriter, bytes]:
     await writer.flush()
     checkpoint = checkpoint_of(await side.replayed(execution_id))
     writer = await writer_after(side, execution_id)
-    writer.add_progress(1)
-    await writer.flush()
+    if later:
+        writer.add_progress(later)
+        await writer.flush()
     return writer, checkpoint
 
 
 async def put_checkpoint(side: CommandSide, writer: LogWriter, data: bytes) -> None:
     seq = writer.logged.state.seq - 1
+    # The broker looks for it by this number, whatever number it contains.
     key = subjects.checkpoint_key(writer.logged.execution_id, seq)
     subject = subjects.kv_key(NAMES.checkpoints_bucket, key)
     await side.broker.client.jetstream().publish(subject, data)
@@ -179,10 +181,11 @@ INVALID: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("change", INVALID.values(), ids=INVALID.keys())
+@pytest.mark.parametrize("later", [0, 1], ids=["last commit", "earlier commit"])
 async def test_the_log_is_replayed_without_a_checkpoint(
-    side: CommandSide, change: Callable[[bytes], bytes]
+    side: CommandSide, change: Callable[[bytes], bytes], later: int
 ) -> None:
-    writer, checkpoint = await with_checkpoint(side)
+    writer, checkpoint = await with_checkpoint(side, later)
     await put_checkpoint(side, writer, change(checkpoint))
     execution_id = writer.logged.execution_id
 

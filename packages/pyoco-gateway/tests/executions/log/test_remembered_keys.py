@@ -1,12 +1,18 @@
 """Idempotency keys in states: how many are remembered, also by a cold gateway."""
 
+from dataclasses import replace
+
 import pytest
 
-from executions.log.log_parts import CommandSide, path_of
+from executions.log.log_parts import NAMES, CommandSide, keyed_request, path_of
 from executions.log.log_writer import LogWriter
 from pyoco_gateway.executions.log.logged_state import MAX_KEYS
 from pyoco_protocol.executions.commands import PutNodeWaiting, StartNode
-from pyoco_protocol.problems import CommandRejectedError
+from pyoco_protocol.problems import (
+    CommandRejectedError,
+    ExecutionNotFoundError,
+    LogCorruptError,
+)
 
 START = StartNode(node_id="t")
 
@@ -52,3 +58,34 @@ async def test_a_commit_without_a_key_leaves_none(side: CommandSide) -> None:
     writer.add_progress(5)
     await writer.flush()
     assert len((await side.reader.latest(execution_id)).keys.commits) == 1
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["another command", "another execution"])
+async def test_a_key_that_leads_to_another_request_is_not_answered_with_its_result(
+    side: CommandSide, own: bool
+) -> None:
+    """A checkpoint could name it. The bodies of the two requests are equal."""
+    execution_id, other = await side.created(), await side.created()
+    await side.send(execution_id if own else other, START, "other")
+    logged = await side.reader.latest(execution_id if own else other)
+    wrong = keyed_request(path_of(execution_id, START), "k", START)
+    mine = await side.reader.latest(execution_id)
+    mine.keys.add(wrong.digest, logged.stream_seq)
+
+    with pytest.raises(LogCorruptError):
+        await side.send(execution_id, START, "k")
+
+
+async def test_a_key_of_a_purged_log_is_not_found(side: CommandSide) -> None:
+    """The retention of the execution has ended, and the gateway still has its state."""
+    js = side.broker.client.jetstream()
+    config = (await js.stream_info(NAMES.execution_stream)).config
+    await js.delete_stream(NAMES.execution_stream)
+    await js.add_stream(replace(config, deny_purge=False))
+    execution_id = await side.created()
+    await side.send(execution_id, START, "k")
+    logged = side.cache.get(execution_id)
+    assert logged is not None
+    await side.log.purge(execution_id, logged.stream_seq)
+    with pytest.raises(ExecutionNotFoundError):
+        await side.send(execution_id, START, "k")

@@ -142,8 +142,19 @@ async def test_a_state_is_read_from_the_restored_log(
     replayed = await restorable.side.replayed(execution_id)
     read = await restorable.side.reader.latest(execution_id)
     assert (read.state, read.last_hash) == (replayed.state, replayed.last_hash)
-    at_seq = await restorable.side.reader.at_seq(execution_id, replayed.state.seq)
-    assert at_seq.state == replayed.state
+
+
+@pytest.mark.parametrize("others", [(), (B,), (B, C)], ids=["none", "as many", "more"])
+async def test_an_earlier_state_is_read_from_the_restored_log(
+    restorable: Restorable, others: tuple[StartNode, ...]
+) -> None:
+    await restorable.send(A)
+    await restorable.restore()
+    await restorable.others_send(*others)
+    execution_id = restorable.execution_id
+    for _, after in await stored_commits(restorable.side.log, execution_id):
+        read = await restorable.side.reader.at_seq(execution_id, after.state.seq)
+        assert (read.state, read.last_hash) == (after.state, after.last_hash)
 
 
 async def test_an_execution_that_is_gone_is_not_found(restorable: Restorable) -> None:

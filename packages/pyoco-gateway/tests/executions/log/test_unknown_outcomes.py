@@ -59,27 +59,18 @@ async def forget_message_ids(side: CommandSide) -> None:
     await js.update_stream(replace(config, duplicate_window=0.1))
 
 
-async def test_a_commit_whose_answer_was_lost_is_recognised_by_its_message_id(
-    side: CommandSide, linked: tuple[CommandSide, "BrokerLink"]
-) -> None:
-    gateway, link = linked
-    execution_id = await gateway.created()
-    link.lose_answers = COMMITS
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(heal_after, link, 1)
-        answer = await gateway.send(execution_id, START)
-    assert answer.status == 202
-    assert len(await side.commits(execution_id)) == 2
-    assert gateway.cache.get(execution_id) == await side.replayed(execution_id)
-
-
 @pytest.mark.parametrize("followers", [0, 1, 3])
+@pytest.mark.parametrize("knows_message_ids", [True, False])
 async def test_a_commit_whose_answer_was_lost_is_found_in_the_log(
-    side: CommandSide, linked: tuple[CommandSide, "BrokerLink"], followers: int
+    side: CommandSide,
+    linked: tuple[CommandSide, "BrokerLink"],
+    followers: int,
+    knows_message_ids: bool,
 ) -> None:
-    """The expected sequence does not fit any more: because of this commit, or of later ones."""
+    """The broker refuses its repeat: the last sequence is that of this commit, or a later one."""
     gateway, link = linked
-    await forget_message_ids(side)
+    if not knows_message_ids:
+        await forget_message_ids(side)
     execution_id = await gateway.created(graph_id="f")
     link.lose_answers = COMMITS
     async with anyio.create_task_group() as tasks:

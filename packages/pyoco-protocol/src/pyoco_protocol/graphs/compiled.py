@@ -169,9 +169,8 @@ def _failure_policies(nodes: Mapping[str, Node], shape: Shape) -> dict[str, Fail
             tolerant |= 1 << shape.rank[name]
     policies: dict[str, FailurePolicy] = {}
     for name, node in nodes.items():
-        policy = FailurePolicy.FAIL
-        if node.type is not NodeType.FAILED and shape.post_dominators[name] & tolerant:
-            policy = FailurePolicy.CONTAIN
+        is_contained = shape.post_dominators[name] & tolerant
+        policy = FailurePolicy.CONTAIN if is_contained else FailurePolicy.FAIL
         chosen: FailurePolicy | None = getattr(node, "on_failure", None)
         policies[name] = chosen or policy
     return policies

@@ -62,10 +62,11 @@ class StateReader:
 
         Raises ExecutionNotFoundError, or SeqOutOfRangeError if there is no such event yet.
         """
-        last, known = await self._last(execution_id)
+        last, _ = await self._last(execution_id)
         last_seq = await self._last_seq(last)
         if seq > last_seq:
             raise SeqOutOfRangeError(seq, last_seq)
+        known = self.cache.confirmed(execution_id)
         base = await self._base(execution_id, known if _seq_of(known) <= seq else None, seq)
         if base is not None and base.state.seq == seq:
             return base
