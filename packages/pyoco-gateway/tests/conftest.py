@@ -65,6 +65,7 @@ async def uses_broker(http: httpx.AsyncClient, timeout: float = 10.0) -> None:
     It has then also read the workers and the runs: before that it cannot warn of a tag without
     workers, and its metrics lack the runs.
     """
+    from key_admin import knows_execution_streams
 
     async def status(path: str) -> int:
         return (await http.get(path)).status_code
@@ -72,12 +73,7 @@ async def uses_broker(http: httpx.AsyncClient, timeout: float = 10.0) -> None:
     await eventually(lambda: status(f"/runs/{new_run_id()}"), httpx.codes.NOT_FOUND, timeout)
     await eventually(lambda: status("/workers"), httpx.codes.OK, timeout)
     await eventually(lambda: status("/runs?limit=1"), httpx.codes.OK, timeout)
-    await eventually(lambda: knows_execution_streams(http), True, timeout)
-
-
-async def knows_execution_streams(http: httpx.AsyncClient) -> bool:
-    """Return whether the gateway has found out if it can serve executions."""
-    return "not checked" not in (await http.get("/graphs")).text
+    await eventually(lambda: knows_execution_streams(http, {}), True, timeout)
 
 
 @dataclass(frozen=True)

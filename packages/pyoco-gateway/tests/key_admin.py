@@ -89,8 +89,9 @@ async def keyed_gateway_at(
     key_admin = KeyAdmin(store)
     async with start_gateway(nats_url, wait=False, **KEYED, **environ) as http:
         await has_key_bucket(store)
-        first = await key_admin.issue()
+        first = await key_admin.issue(KeyScope.EXECUTIONS_READ, KeyScope.RUNS_READ)
         await knows(http, first)
+        await eventually(lambda: knows_execution_streams(http, first.headers), True)
         yield http, key_admin
 
 
@@ -98,6 +99,11 @@ async def knows(http: httpx.AsyncClient, held: HeldKey) -> None:
     """Wait until the gateway accepts a key and is connected to the broker."""
     path = f"/runs/{new_run_id()}"
     await status_becomes(http, path, held, httpx.codes.NOT_FOUND)
+
+
+async def knows_execution_streams(http: httpx.AsyncClient, headers: dict[str, str]) -> bool:
+    """Return whether the gateway has found out if it can serve executions."""
+    return "not checked" not in (await http.get("/graphs", headers=headers)).text
 
 
 async def status_becomes(

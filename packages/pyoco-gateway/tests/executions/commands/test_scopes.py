@@ -1,4 +1,4 @@
-"""Who may send a command, and under which name it is kept."""
+"""The scopes that each command requires, and the actor under which it is kept."""
 
 import uuid
 from typing import TYPE_CHECKING
