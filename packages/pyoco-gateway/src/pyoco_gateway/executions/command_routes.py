@@ -25,6 +25,7 @@ from pyoco_gateway.http.provided import provided
 from pyoco_gateway.http.request_ids import correlation_id_of
 from pyoco_gateway.http.route_table import Endpoint, PathRule, Requirement, RouteRules
 from pyoco_gateway.http.strict_body import StrictBody, read_strict_body
+from pyoco_gateway.runs.submission_body import KEY_PATTERN
 from pyoco_protocol.executions import commands as cmd
 from pyoco_protocol.executions.commands import AnyCommand
 from pyoco_protocol.http.executions import CommandAnswer
@@ -70,14 +71,15 @@ _HEADERS: Final = [
         "name": IDEMPOTENCY_HEADER,
         "required": True,
         "description": "A repeat with the same key and body answers 200 with the first answer.",
-        "schema": {"type": "string", "minLength": 1, "maxLength": MAX_KEY_CHARS},
+        "schema": {"type": "string", "maxLength": MAX_KEY_CHARS, "pattern": KEY_PATTERN},
     },
     {
         "in": "header",
         "name": "X-Correlation-Id",
         "required": False,
-        "description": "Kept with the events; the default is the id of the request.",
-        "schema": {"type": "string", "minLength": 1, "maxLength": 128},
+        "description": "Kept with the events if it has 1 to 128 printable characters; else the id "
+        "of the request is.",
+        "schema": {"type": "string"},
     },
 ]
 
@@ -107,7 +109,7 @@ _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
 @router.post(
     _EXECUTIONS,
     status_code=202,
-    responses=_ANSWERS,
+    responses={**_ANSWERS, **problems(404)},
     openapi_extra=_described(_EXECUTIONS, cmd.CreateExecution),
 )
 async def post_execution(request: Request) -> Response:

@@ -14,7 +14,7 @@ from pyoco_protocol.problems import InvalidRequestError
 
 LAST_EVENT_ID: Final = "Last-Event-ID"
 
-_MAX_SEQ: Final = 999_999_999
+MAX_SEQ: Final = 999_999_999
 _DEFAULT_WAIT_SEC: Final = 5
 _MAX_WAIT_SEC: Final = 30
 _DEFAULT_LIMIT: Final = 200
@@ -22,8 +22,8 @@ _MAX_LIMIT: Final = 1_000
 _TYPES: Final = {name: name for name in EVENT_CLASSES}
 
 # Numbers of events. 0 stands for the place before the first one.
-_seq = partial(whole_number, least=1, most=_MAX_SEQ)
-_seq_or_zero = partial(whole_number, least=0, most=_MAX_SEQ)
+_seq = partial(whole_number, least=1, most=MAX_SEQ)
+_seq_or_zero = partial(whole_number, least=0, most=MAX_SEQ)
 
 
 def tenant_of(request: Request) -> str:
@@ -78,15 +78,6 @@ def resume_seq(request: Request) -> int | None:
     return after_seq if received is None else received
 
 
-def commit_number(given: str) -> int:
-    """Return the number of a commit in a path; raise InvalidRequestError."""
-    reader = QueryReader([("n", given)], InvalidRequestError)
-    n = reader.one("n", _seq_or_zero)
-    reader.finish()
-    assert n is not None  # noqa: S101 - the reader has found a fault otherwise
-    return n
-
-
 def _reader(request: Request) -> QueryReader:
     return QueryReader(request.query_params.multi_items(), InvalidRequestError)
 
@@ -111,9 +102,9 @@ EXECUTION_PARAMETERS: Final = [
         "atSeq",
         "The state after this event. It never changes. Beyond the last event the answer is 422 "
         "`SEQ_OUT_OF_RANGE`.",
-        _number(1, _MAX_SEQ),
+        _number(1, MAX_SEQ),
     ),
-    _parameter("minSeq", "Wait until the execution has this event.", _number(1, _MAX_SEQ)),
+    _parameter("minSeq", "Wait until the execution has this event.", _number(1, MAX_SEQ)),
     _parameter(
         "waitSec",
         "How long to wait for `minSeq`, at most half of `PYOCO_HTTP_REQUEST_TIMEOUT_SEC`; then the "
@@ -127,17 +118,21 @@ EXECUTION_PARAMETERS: Final = [
     ),
 ]
 EVENT_PARAMETERS: Final = [
-    _parameter("afterSeq", "Begin after this event.", _number(0, _MAX_SEQ, 0)),
+    _parameter("afterSeq", "Begin after this event.", _number(0, MAX_SEQ, 0)),
     _parameter("limit", "Maximum number of events.", _number(1, _MAX_LIMIT, _DEFAULT_LIMIT)),
     _parameter(
         "type",
         "Only events of these types.",
         {"type": "array", "items": {"type": "string", "enum": list(EVENT_TYPES)}},
     ),
-    _parameter("nodeId", "Only events of this node.", {"type": "string"}),
+    _parameter(
+        "nodeId",
+        "Only events of this node.",
+        {"type": "string", "minLength": 1, "maxLength": 512},
+    ),
 ]
 STREAM_PARAMETERS: Final = [
-    _parameter("afterSeq", "As `Last-Event-ID`, which comes first.", _number(0, _MAX_SEQ)),
+    _parameter("afterSeq", "As `Last-Event-ID`, which comes first.", _number(0, MAX_SEQ)),
     {
         "in": "header",
         "name": LAST_EVENT_ID,

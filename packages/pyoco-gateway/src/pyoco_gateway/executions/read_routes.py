@@ -1,14 +1,14 @@
 """Routes that read an execution, its events and its log."""
 
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
 from pyoco_gateway.executions.read_requests import (
     EVENT_PARAMETERS,
     EXECUTION_PARAMETERS,
-    commit_number,
+    MAX_SEQ,
     event_query,
     execution_query,
     tenant_of,
@@ -81,10 +81,12 @@ async def get_execution_verification(request: Request, execution_id: str) -> Res
     responses={200: _COMMIT, **problems(404, 422, 500, 503)},
     response_class=Response,
 )
-async def get_execution_commit(request: Request, execution_id: str, n: str) -> Response:
+async def get_execution_commit(
+    request: Request, execution_id: str, n: Annotated[int, Path(ge=0, le=MAX_SEQ)]
+) -> Response:
     """Return a commit of the log byte by byte, so that its hash can be checked."""
     read = provided(request.scope, ExecutionReadServices).commit
-    body = await read(execution_id, tenant_of(request), commit_number(n))
+    body = await read(execution_id, tenant_of(request), n)
     return Response(body, media_type=_JSON)
 
 

@@ -39,6 +39,14 @@ _DOCUMENT: Final[dict[str, Any]] = {
         "content": {_JSON: _SCHEMA, "application/yaml": _SCHEMA},
     }
 }
+# Whatever is sent is checked, and the answer lists its problems.
+_ANYTHING: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "description": "The graph document; anything else has problems, too.",
+        "content": {_JSON: {"schema": {}}, "application/yaml": {"schema": {}}},
+    }
+}
 _GRAPH_ID: Final = {
     "in": "path",
     "name": "graph_id",
@@ -122,7 +130,7 @@ async def put_graph(request: Request, graph_id: str) -> Response:
         200: {"model": GraphValidation, "description": "All problems of the document."},
         **problems(413, 415, 422),
     },
-    openapi_extra=_DOCUMENT,
+    openapi_extra=_ANYTHING,
 )
 async def post_graph_validate(request: Request) -> Response:
     """Return all problems of a document, without storing it."""

@@ -230,6 +230,13 @@ def test_20_a_cancel_without_late_result_has_no_position_of_it() -> None:
     assert (node.late_result_at, node.late_outcome, node.ended_at) == (None, None, NOW)
 
 
+def test_20_a_cancel_clears_deadlines_and_the_retry() -> None:
+    times = {"deadline_at": after(9), "stop_deadline_at": after(9), "retry_at": after(9)}
+    event = ev.NodeCanceled(node_id="t", reason=CancelReason.JOIN_PASSED, by_execution=False)
+    node = reduced(state_with(task_in(NodeStatus.RUNNING, **times)), event, at=NOW).nodes["t"]
+    assert (node.deadline_at, node.stop_deadline_at, node.retry_at) == (None, None, None)
+
+
 def test_21_a_second_interrupt_changes_nothing() -> None:
     first = BY_TYPE["NODE_INTERRUPT_REQUESTED"].event
     second = ev.NodeInterruptRequested(

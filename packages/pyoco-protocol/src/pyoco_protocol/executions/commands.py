@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal
 
-from pydantic import ConfigDict, Field, StringConstraints
+from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints
 
 from pyoco_protocol.executions.camel import CamelModel, JsonObject
 from pyoco_protocol.executions.events import ErrorInfo
@@ -13,7 +13,14 @@ MAX_LABELS: Final = 10
 MAX_WAIT_SEC: Final = 31_536_000
 MAX_KEY_CHARS: Final = 200
 
-_Attempt = Annotated[int, Field(ge=1, strict=True, examples=[1])]
+
+def _whole(value: object) -> object:
+    """Return 1 for 1.0: JSON does not tell them apart."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+_Whole = Annotated[int, Field(ge=1, strict=True, examples=[1]), BeforeValidator(_whole)]
+_Attempt = _Whole
 _WorkerId = Annotated[str, StringConstraints(min_length=1, max_length=128)]
 _Key = Annotated[str, StringConstraints(max_length=MAX_KEY_CHARS)]
 _Reason = Annotated[str, StringConstraints(max_length=1000)]
@@ -31,7 +38,7 @@ class CreateExecution(CommandBase):
 
     name: Literal["CreateExecution"] = "CreateExecution"
     graph_id: GraphId
-    graph_version: Annotated[int, Field(ge=1, strict=True)] | None = None
+    graph_version: _Whole | None = None
     input: JsonObject | None = None
     labels: Annotated[tuple[_Label, ...], Field(max_length=MAX_LABELS)] | None = None
     start: Annotated[bool, Field(strict=True)] = False
