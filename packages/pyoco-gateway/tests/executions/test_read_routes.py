@@ -167,7 +167,7 @@ INVALID = (
     "/events/verify?afterSeq=1",
     "/commits/x",
     "/commits/-1",
-    "/commits/1.0",
+    "/commits/1.5",
     "/commits/1?n=1",
     "/stream?afterSeq=x",
     "/stream?afterSeq=1&afterSeq=1",

@@ -52,7 +52,7 @@ LIMITS: list[tuple[str, str, list[Any], list[Any]]] = [
         ["g", "9", "g" * 64, "order-intake_2"],
         ["", "g" * 65, "-g", "_g", "a b", "a.b", "ä", "g\n", 1, None],
     ),
-    ("CreateExecution", "graphVersion", [None, 1, 10**9], [0, -1, True, 1.0, "1", []]),
+    ("CreateExecution", "graphVersion", [None, 1, 1.0, 10**9], [0, -1, True, 1.5, "1", []]),
     ("CreateExecution", "input", [None, {}, {"a": [None]}], [[], "{}", 1, True]),
     (
         "CreateExecution",
@@ -63,7 +63,7 @@ LIMITS: list[tuple[str, str, list[Any], list[Any]]] = [
     ("CreateExecution", "start", [True, False], [1, 0, "true", None, "yes"]),
     ("CancelExecution", "reason", [None, "", "x" * 1000], ["x" * 1001, 1, True, ["x"]]),
     ("ArchiveExecution", "reason", [None, "", "x" * 1000], ["x" * 1001, 1, True, ["x"]]),
-    *((name, "attempt", [None, 1, 20], [0, -1, 1.0, True, "1"]) for name in OF_WORK),
+    *((name, "attempt", [None, 1, 1.0, 20], [0, -1, 1.5, True, "1"]) for name in OF_WORK),
     *((name, "workerId", [None, "w", "w" * 128], ["", "w" * 129, 1, True]) for name in OF_WORK),
     (
         "ReportNodeProgress",
