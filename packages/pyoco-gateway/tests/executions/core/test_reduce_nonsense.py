@@ -1,9 +1,10 @@
 """The reducer takes any events in any order; it never raises."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from execution_histories import EXECUTION_ID, MANY, SOME, TENANT
+from execution_histories import EXECUTION_ID, MANY, SOME, TENANT, TIME_LIMIT_SEC
 from executions.core.core_builders import ANN, BOB
 from pyoco_gateway.executions.core.reduce import Origin, reduce
 from pyoco_gateway.executions.core.state import ExecutionState
@@ -11,6 +12,8 @@ from pyoco_protocol.executions import events as ev
 from pyoco_protocol.executions.events import EVENT_CLASSES, AnyEvent
 from pyoco_protocol.executions.statuses import EXECUTION_RANKS, CancelReason, FailReason
 from pyoco_protocol.graphs.document import NodeType
+
+pytestmark = pytest.mark.timeout(TIME_LIMIT_SEC)
 
 NODES = st.sampled_from(("a", "b", "c"))
 # Not even a time has to be one.

@@ -7,6 +7,7 @@ from executions.core.core_builders import (
     causes,
     ended,
     error_of,
+    fork_of,
     graph_of,
     payload,
     started,
@@ -57,6 +58,15 @@ def test_r5_causes_are_the_events_that_decide() -> None:
         "reason": "NOT_TAKEN",
         "byExecution": False,
     }
+
+
+def test_r5_all_branches_of_a_fork_are_caused_by_the_fork() -> None:
+    commit = History(fork_of("{id: a, type: Task}", "{id: b, type: Wait}")).create()
+    found = causes(commit)
+    assert found["NODE_READY start"] == "EXECUTION_STARTED"
+    assert found["NODE_READY fork"] == "NODE_SUCCEEDED start"
+    assert found["NODE_READY a"] == found["NODE_READY b"] == "FORK_OPENED fork"
+    assert found["NODE_WAITING b"] == "NODE_STARTED b"
 
 
 def test_r5_a_dead_path_is_caused_node_by_node() -> None:
