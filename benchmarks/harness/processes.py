@@ -41,7 +41,9 @@ def serve(*measurements: Measurement) -> None:
     found = anyio.run(
         chosen, url, int(count), int(in_flight), backend_options={"use_uvloop": _has_uvloop()}
     )
-    print(json.dumps(found))
+    # Not `print`: if PYTHONUNBUFFERED is set, it can lose a part of a long text.
+    with open(sys.stdout.fileno(), "w", encoding="utf-8", closefd=False) as output:
+        json.dump(found, output)
 
 
 def cpu_seconds() -> float:
