@@ -16,6 +16,7 @@ from pyoco_gateway.executions.hub import ExecutionHub
 from pyoco_gateway.executions.log.appender import Appender
 from pyoco_gateway.executions.log.commit_plan import CommitPlan
 from pyoco_gateway.executions.log.logged_state import LoggedState
+from pyoco_gateway.executions.log.own_commits import OwnCommits
 from pyoco_gateway.executions.log.state_cache import StateCache
 from pyoco_gateway.executions.log.state_reader import StateReader
 from pyoco_gateway.executions.read_services import ExecutionReadServices
@@ -108,8 +109,13 @@ class StoredExecutions:
         self.graphs = PinnedGraphs(versions, FindVersion(versions), parse)
         self._put_graph = PutGraph(versions, ReadDocument(parse))
         self.hub = ExecutionHub()
+        self.own_commits = OwnCommits()
         commit = CommitPlan(
-            self.log, Appender(self.log, self.cache), self.reader, on_committed=lambda _: None
+            self.log,
+            Appender(self.log, self.cache),
+            self.reader,
+            self.own_commits,
+            on_committed=lambda _: None,
         )
         self._create = CreateExecution(
             self.graphs, commit, STOP_GRACE_SEC, has_keys=has_keys, clock=clock
@@ -183,7 +189,7 @@ class StoredExecutions:
     async def following(self) -> AsyncGenerator[None]:
         """Let the cache and the hub follow the commits of all gateways."""
         prefix = self.names.execution("")
-        feed = CommitFeed([self.cache, self.hub])
+        feed = CommitFeed([self.cache, self.hub], self.own_commits)
         watch = StreamWatch(
             self.broker, self.names.execution_stream, prefix, feed, latest_first=True
         )

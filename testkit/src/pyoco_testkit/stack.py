@@ -2,12 +2,13 @@
 
 import json
 import os
+import random
 import shutil
 import socket
 import tempfile
 import uuid
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -21,6 +22,8 @@ from pyoco_testkit.nats_server import NatsServer
 from pyoco_testkit.processes import ManagedProcess
 
 START_TIMEOUT: Final = 30.0
+# Linux chooses from 32768 on, macOS from 49152 on.
+_PORTS: Final = (20_000, 32_000)
 TERMINAL: Final = frozenset({"COMPLETED", "FAILED", "CANCELLED"})
 # Fields about the run's worker, which change even after the run has ended.
 WORKER_FIELDS: Final = frozenset({"worker_alive", "worker_heartbeat_at", "worker_tags"})
@@ -263,11 +266,16 @@ class Stack:
 
 
 def free_port() -> int:
-    """Return a port on which no process listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Return a port on which no process listens.
+
+    It is below the ports that systems choose for connections and for port 0, so that only another
+    call of this function could take it before the server that is to listen on it.
+    """
+    while True:
+        port = random.randint(*_PORTS)  # noqa: S311 - not a secret
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def flows_at(path: str | os.PathLike[str], function: str = "resolve") -> str:

@@ -17,6 +17,7 @@ from pyoco_gateway.executions.list_services import ExecutionListServices
 from pyoco_gateway.executions.load_open_nodes import LoadOpenNodes
 from pyoco_gateway.executions.log.appender import Appender
 from pyoco_gateway.executions.log.commit_plan import CommitPlan
+from pyoco_gateway.executions.log.own_commits import OwnCommits
 from pyoco_gateway.executions.log.state_cache import StateCache
 from pyoco_gateway.executions.log.state_reader import StateReader
 from pyoco_gateway.executions.metrics import ExecutionMetrics
@@ -67,7 +68,10 @@ def execution_parts(
     graphs = GraphServices.of(broker, names, workers, settings.topology.default_tag)
     hub = ExecutionHub()
     index = ExecutionIndex(lambda: broker.connections, LoadOpenNodes(reader, graphs.pinned))
-    commit = CommitPlan(log, Appender(log, cache), reader, on_committed=index.on_own_write)
+    own_commits = OwnCommits()
+    commit = CommitPlan(
+        log, Appender(log, cache), reader, own_commits, on_committed=index.on_own_write
+    )
     stop_grace_sec = settings.heartbeats.cancel_grace_period_sec + _STOP_MARGIN_SEC
     create = CreateExecution(graphs.pinned, commit, stop_grace_sec, has_keys=settings.auth_is_on)
     tenants = ExecutionTenants(are_wanted=settings.auth_is_on)
@@ -77,7 +81,7 @@ def execution_parts(
         log, reader, graphs.pinned, hub, request_timeout_sec=timeout_sec, tenants=tenants
     )
     # One watch of the stream feeds everything that follows executions.
-    feed = CommitFeed([index, cache, tenants, hub])
+    feed = CommitFeed([index, cache, tenants, hub], own_commits)
     watch = StreamWatch(
         broker,
         names.execution_stream,

@@ -9,7 +9,6 @@ from pyoco_gateway.executions.core.state import ExecutionState
 from pyoco_gateway.executions.request import KeyedRequest, Requested
 from pyoco_protocol.executions.commands import CreateExecution, NodeCommandBase
 from pyoco_protocol.executions.commits import CommitRecord
-from pyoco_protocol.http.executions import CommandAnswer
 from pyoco_protocol.problems import (
     CommandRejectedError,
     ExecutionKeyReusedError,
@@ -43,18 +42,20 @@ def unchanged(requested: Requested, state: ExecutionState) -> Answer:
 def _body(
     requested: Requested, state: ExecutionState, effect: Literal["APPLIED", "NONE"]
 ) -> dict[str, Any]:
-    is_creation = isinstance(requested.command, CreateExecution)
-    return CommandAnswer(
-        execution_id=state.execution_id,
-        command=requested.command.name,
-        effect=effect,
-        correlation_id=requested.correlation_id or "",
-        idempotency_key="" if requested.keyed is None else requested.keyed.key,
-        seq=state.seq,
-        status=state.status,
-        graph_id=state.graph_id if is_creation else None,
-        graph_version=state.graph_version if is_creation else None,
-    ).to_wire()
+    """Return the body as `CommandAnswer` describes it."""
+    body = {
+        "executionId": state.execution_id,
+        "command": requested.command.name,
+        "accepted": True,
+        "effect": effect,
+        "correlationId": requested.correlation_id or "",
+        "idempotencyKey": "" if requested.keyed is None else requested.keyed.key,
+        "seq": state.seq,
+        "status": state.status.value,
+    }
+    if isinstance(requested.command, CreateExecution):
+        body |= {"graphId": state.graph_id, "graphVersion": state.graph_version}
+    return body
 
 
 def replayed(record: CommitRecord, keyed: KeyedRequest) -> Answer:

@@ -1,5 +1,6 @@
 """Reads commands from request bodies."""
 
+from functools import cache
 from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
@@ -30,6 +31,7 @@ _MAX_FAULTS: Final = 10
 C = TypeVar("C", bound=CommandBase)
 
 
+@cache
 def fields_of(model: type[CommandBase]) -> list[str]:
     """Return the fields that the body of a command may have, as they are written."""
     names = [field.alias or name for name, field in model.model_fields.items()]
@@ -48,7 +50,7 @@ def command_in(body: StrictBody, model: type[C], node_id: str | None = None) -> 
     if unknown:
         what = f"is not a field; there are {', '.join(known)}" if known else "no field is expected"
         raise InvalidRequestError([(name[:60], what) for name in unknown[:_MAX_FAULTS]])
-    _check_sizes(value)
+    _check_sizes(body)
     in_path = {} if node_id is None else {"nodeId": node_id}
     try:
         return model.model_validate({**value, **in_path})
@@ -57,9 +59,11 @@ def command_in(body: StrictBody, model: type[C], node_id: str | None = None) -> 
         raise refusal_of(error) from None
 
 
-def _check_sizes(value: dict[str, Any]) -> None:
+def _check_sizes(body: StrictBody) -> None:
+    value: dict[str, Any] = body.value
     for name, max_bytes in _MAX_BYTES.items():
-        if name in value:
+        # A part is not larger than the whole.
+        if name in value and body.size > max_bytes:
             _check_size(name, value[name], max_bytes)
     error = value.get("error")
     if isinstance(error, dict) and "detail" in error:

@@ -1,11 +1,11 @@
 """Routes of commands: one POST for each command but MarkNodeReady, which is internal."""
 
-import json
 import re
 from dataclasses import dataclass
 from typing import Any, Final
 
 from fastapi import APIRouter, Request
+from pydantic_core import to_json
 from starlette.responses import Response
 
 from pyoco_gateway.access.caller import DEFAULT_TENANT, caller_of
@@ -191,5 +191,6 @@ def _response(answer: Answer, headers: dict[str, str] | None = None) -> Response
     headers = headers or {}
     if answer.is_replay:
         headers["Idempotency-Replayed"] = "true"
-    body = json.dumps(answer.body, ensure_ascii=False, separators=(",", ":"))
-    return Response(body, answer.status, headers=headers, media_type="application/json")
+    return Response(
+        to_json(answer.body), answer.status, headers=headers, media_type="application/json"
+    )

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from pyoco_gateway.executions.log.own_commits import OwnCommits
 from pyoco_protocol.executions.commits import (
     CommitDamagedError,
     CommitRecord,
@@ -29,6 +30,8 @@ class CommitChange:
     written_at: float
     # Number of commits that the broker has yet to deliver after this one.
     pending: int
+    # Whether this gateway appended the commit, so that its writer knows the state after it.
+    is_own: bool = False
 
 
 class CommitFollower(Protocol):
@@ -54,21 +57,24 @@ class CommitFollower(Protocol):
 class CommitFeed:
     """Parses the messages of the watch and passes them on; counts those it cannot read."""
 
-    def __init__(self, followers: Sequence[CommitFollower]) -> None:
+    def __init__(self, followers: Sequence[CommitFollower], own_commits: OwnCommits) -> None:
         self._followers = tuple(followers)
+        self._own_commits = own_commits
         self.unreadable = 0
         # Commits of a newer version, which this one must not guess at.
         self.too_new = 0
 
     def on_entry(self, entry: Entry) -> None:
         """Parse a commit and pass it on."""
+        own = None if entry.value is None else self._own_commits.take(entry.key, entry.value)
         change = CommitChange(
             execution_id=entry.key,
             revision=entry.revision,
-            record=self._record(entry),
+            record=own or self._record(entry),
             data=entry.value,
             written_at=entry.written_at,
             pending=entry.pending,
+            is_own=own is not None,
         )
         for each in self._followers:
             each.on_change(change)

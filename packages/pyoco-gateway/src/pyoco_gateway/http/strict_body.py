@@ -24,6 +24,8 @@ class StrictBody:
 
     value: dict[str, JsonValue]
     request_hash: str
+    # The length of the canonical form in bytes.
+    size: int
 
     def as_model(self, model: type[Body]) -> Body:
         """Return the object as a model; raise InvalidRequestError if it does not fit."""
@@ -46,7 +48,7 @@ def strict_body(body: bytes, *, content_type: str | None) -> StrictBody:
     for other JSON, a key that comes twice, NaN and Infinity, and a value above the limits.
     """
     if not body:
-        return StrictBody({}, _EMPTY_HASH)
+        return _EMPTY
     require_json(content_type)
     try:
         value = value_in(body)
@@ -55,15 +57,15 @@ def strict_body(body: bytes, *, content_type: str | None) -> StrictBody:
     if not isinstance(value, dict):
         raise InvalidRequestError([("body", _NOT_AN_OBJECT)])
     try:
-        return StrictBody(value, hash_of(value))
+        return _strict_body(value)
     except UnicodeEncodeError:
         # An escaped surrogate without its other half, which UTF-8 cannot hold.
         raise InvalidRequestError([("body", _NOT_UNICODE)]) from None
 
 
-def hash_of(value: JsonValue) -> str:
-    """Return the SHA-256 of the canonical JSON of a value, in hexadecimal digits."""
-    return hashlib.sha256(canonical_json(value)).hexdigest()
+def _strict_body(value: dict[str, JsonValue]) -> StrictBody:
+    canonical = canonical_json(value)
+    return StrictBody(value, hashlib.sha256(canonical).hexdigest(), len(canonical))
 
 
-_EMPTY_HASH: Final = hash_of({})
+_EMPTY: Final = _strict_body({})

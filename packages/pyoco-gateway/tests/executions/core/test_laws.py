@@ -6,6 +6,7 @@ L12 is about idempotency keys, which the rules do not know; the log looks them u
 import json
 from collections import Counter
 from copy import deepcopy
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -24,7 +25,7 @@ from execution_histories import (
 )
 from pyoco_gateway.executions.core.decisions import Accepted, Late, NoEffect
 from pyoco_gateway.executions.core.orchestrate import orchestrate
-from pyoco_gateway.executions.core.reduce import Origin, Reducer, reduce
+from pyoco_gateway.executions.core.reduce import Origin, Reducer, placed, reduce
 from pyoco_gateway.executions.core.state import ExecutionState
 from pyoco_protocol.executions.actors import ActorKind
 from pyoco_protocol.executions.commands import (
@@ -267,6 +268,25 @@ def test_l10_replay_from_the_beginning_and_from_any_checkpoint(history: History)
         assert all(state == commit.after for state in replayed)
         if number % distance == 0:
             replayed.append(deepcopy(commit.after))
+
+
+@pytest.mark.timeout(TIME_LIMIT_SEC)
+@MANY
+@given(histories())
+def test_l10_a_planned_state_is_the_replayed_one_once_its_values_are_placed(
+    history: History,
+) -> None:
+    planned: ExecutionState | None = None
+    replayed: ExecutionState | None = None
+    for stream, commit in enumerate(history.commits, start=1):
+        origin = Origin(EXECUTION_ID, TENANT, commit.actor, commit.after.last_at)
+        reducer = Reducer(planned, origin)
+        for event in commit.events:
+            reducer.apply(event)
+        assert reducer.state is not None
+        planned = placed(reducer.state, reducer.changed, stream)
+        replayed = reduce(replayed, commit.events, replace(origin, stream=stream))
+        assert planned == replayed
 
 
 @MANY

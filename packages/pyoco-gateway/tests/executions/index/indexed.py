@@ -58,7 +58,7 @@ class Indexed:
         self.index = ExecutionIndex(
             lambda: broker.connections, LoadOpenNodes(stored.reader, stored.graphs)
         )
-        self.feed = CommitFeed([stored.cache, stored.hub, self.index])
+        self.feed = CommitFeed([stored.cache, stored.hub, self.index], stored.own_commits)
         self.watch = StreamWatch(
             broker,
             stream,

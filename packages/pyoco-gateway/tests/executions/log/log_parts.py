@@ -12,7 +12,7 @@ from pyoco_gateway.executions.log.logged_state import LoggedState, after_commit
 from pyoco_gateway.executions.request import KeyedRequest, Requested
 from pyoco_gateway.executions.send_command import clock_ms
 from pyoco_gateway.http.body_rules import JSON
-from pyoco_gateway.http.strict_body import hash_of
+from pyoco_gateway.http.strict_body import strict_body
 from pyoco_protocol.executions import commands as cmd
 from pyoco_protocol.executions.actors import Actor, ActorKind
 from pyoco_protocol.executions.commands import AnyCommand, NodeCommandBase
@@ -58,7 +58,7 @@ def keyed_request(path: str, key: str, command: AnyCommand) -> KeyedRequest:
     """Return the request that would carry a command."""
     in_path = {"name", "node_id"}
     body = command.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=in_path)
-    hashed = hash_of(body)
+    hashed = strict_body(json.dumps(body).encode(), content_type="application/json").request_hash
     return KeyedRequest(f"POST {path}", key, hashed)
 
 

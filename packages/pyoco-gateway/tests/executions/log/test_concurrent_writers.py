@@ -68,7 +68,8 @@ async def toggle(side: CommandSide, execution_id: str, node_id: str) -> Answer:
         "RUNNING": PutNodeWaiting(node_id=node_id),
         "WAITING": ResumeNode(node_id=node_id),
     }
-    return await side.send(execution_id, commands[status])
+    # After a cancel every command is rejected.
+    return await side.send(execution_id, commands.get(status, StartNode(node_id=node_id)))
 
 
 def overtaken(side: CommandSide, times: int) -> tuple[CommandSide, OvertakenLog]:

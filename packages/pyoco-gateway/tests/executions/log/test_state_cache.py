@@ -1,5 +1,6 @@
 """The cache of states: what it keeps, and how it follows the watch."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -108,6 +109,13 @@ def test_a_commit_of_an_execution_that_is_not_cached_is_not_kept() -> None:
     cache = cached()
     cache.on_change(change(9))
     assert cache.get(ID) is None
+
+
+def test_an_own_commit_is_left_to_its_writer() -> None:
+    before = logged()
+    cache = cached(before)
+    cache.on_change(replace(change(6), is_own=True))
+    assert cache.get(ID) is before
 
 
 def test_all_states_are_forgotten_when_the_stream_was_made_anew() -> None:

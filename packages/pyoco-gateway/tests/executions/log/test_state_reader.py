@@ -78,6 +78,16 @@ async def test_a_cached_state_is_advanced_by_what_others_have_committed(
     assert side.cache.get(execution_id) == logged
 
 
+async def test_the_state_after_an_own_commit_is_the_one_that_a_replay_gives(
+    side: CommandSide,
+) -> None:
+    execution_id = await side.created()
+    await side.send(execution_id, StartNode(node_id="t", worker_id="w1"))
+    await side.send(execution_id, SucceedNode(node_id="t", output={"rows": 7}))
+
+    assert side.cache.get(execution_id) == await side.replayed(execution_id)
+
+
 async def test_a_state_that_is_the_latest_costs_one_read(side: CommandSide) -> None:
     execution_id = await side.created()
     async with read_requests(side.broker) as taken:

@@ -13,18 +13,20 @@ from pydantic import StringConstraints
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 INSTANT_PATTERN: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$"
 
+_INSTANT: Final = re.compile(INSTANT_PATTERN, re.ASCII)
+
 Instant = Annotated[str, StringConstraints(pattern=INSTANT_PATTERN)]
 
 
 def instant(milliseconds: int) -> str:
     """Return the text of a time in milliseconds since the epoch."""
     moment = _EPOCH + timedelta(milliseconds=milliseconds)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{milliseconds % 1000:03d}Z"
+    return moment.isoformat(timespec="milliseconds")[:23] + "Z"
 
 
 def milliseconds_of(at: str) -> int:
     """Return the milliseconds since the epoch of a time; raise ValueError for another text."""
-    if re.fullmatch(INSTANT_PATTERN, at) is None:
+    if _INSTANT.fullmatch(at) is None:
         raise ValueError(f"not a time: {at[:40]!r}")
     return (datetime.fromisoformat(at) - _EPOCH) // timedelta(milliseconds=1)
 

@@ -41,8 +41,9 @@ class NodeStatus(StrEnum):
         return self in OPEN_NODE
 
 
-TERMINAL_NODE: Final = frozenset({NodeStatus.SUCCEEDED, NodeStatus.FAILED, NodeStatus.CANCELED})
-OPEN_NODE: Final = frozenset({NodeStatus.READY, NodeStatus.RUNNING, NodeStatus.WAITING})
+# Tuples, because the hash of an enum member is computed in Python.
+TERMINAL_NODE: Final = (NodeStatus.SUCCEEDED, NodeStatus.FAILED, NodeStatus.CANCELED)
+OPEN_NODE: Final = (NodeStatus.READY, NodeStatus.RUNNING, NodeStatus.WAITING)
 
 # A status never falls in rank, except WAITING to RUNNING by NODE_RESUMED.
 NODE_RANKS: Final[Mapping[NodeStatus, int]] = {

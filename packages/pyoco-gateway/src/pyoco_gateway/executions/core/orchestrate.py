@@ -5,7 +5,8 @@ handled before a failure, and a failure before anything that would let the execu
 """
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from functools import cached_property
+from typing import Final, NamedTuple
 
 from pyoco_gateway.executions.core.edges import (
     Colour,
@@ -49,6 +50,8 @@ from pyoco_protocol.graphs.facts import extract_facts
 from pyoco_protocol.graphs.templates import render_object, render_text
 from pyoco_protocol.graphs.weight import MAX_WORKER_BYTES
 
+_MOVES: Final = (ev.ExecutionStarted, ev.NodeSucceeded, ev.NodeFailed, ev.NodeCanceled)
+
 
 class Caused(NamedTuple):
     """An event of the orchestrator, and the seq of the event that led to it."""
@@ -63,17 +66,17 @@ def orchestrate(
     now: str,
     *,
     stop_grace_sec: float,
-    decided: Sequence[AnyEvent] = (),
+    decided: Sequence[AnyEvent] | None = None,
 ) -> list[Caused]:
     """Apply everything that follows from the state of `reducer`, and return it as events.
 
-    `decided` are the events of the same commit that were applied last.
+    `decided` are the events of the same commit that were applied last: nothing was left to do
+    before them. Without it, the rules are tried on the whole state.
     """
     if reducer.state is None or reducer.state.status is not ExecutionStatus.ACTIVE:
         return []
-    work = _Orchestration(reducer, reducer.state, graph, now, later(now, stop_grace_sec))
-    work.remember(decided)
-    work.run()
+    work = _Orchestration(reducer, reducer.state, graph, now, stop_grace_sec)
+    work.run(decided)
     return work.emitted
 
 
@@ -84,35 +87,40 @@ class _Orchestration:
         state: ExecutionState,
         graph: CompiledGraph,
         now: str,
-        stop_deadline: str,
+        stop_grace_sec: float,
     ) -> None:
         self.emitted: list[Caused] = []
         self._reducer = reducer
         self._state = state
         self._graph = graph
         self._now = now
-        self._stop_deadline = stop_deadline
+        self._stop_grace_sec = stop_grace_sec
         # The last event of each node in this commit: what follows from the node is caused by it.
         self._last_of_node: dict[str, int] = {}
         # The request to cancel or to fail, if it is in this commit.
         self._last_request: int | None = None
         self._last = state.seq
+        # Whether the execution started or a node ended in this commit. Rules R4 to R7 follow only
+        # from that.
+        self._has_moved = False
 
-    def remember(self, decided: Sequence[AnyEvent]) -> None:
-        """Take the events that were decided as possible causes."""
-        first = self._state.seq - len(decided) + 1
-        for seq, event in enumerate(decided, start=first):
-            self._remember(event, seq)
-
-    def run(self) -> None:
+    def run(self, decided: Sequence[AnyEvent] | None) -> None:
         """Emit what the rules say, in their order."""
+        if decided is None:
+            self._has_moved = True
+        else:
+            first = self._state.seq - len(decided) + 1
+            for seq, event in enumerate(decided, start=first):
+                self._remember(event, seq)
         self._end_overdue_interrupts()
-        self._fail_fast(self._graph.order)
-        if self._state.started_at is not None:
-            self._walk_decided_nodes()
-            self._conclude()
+        if self._has_moved:
+            self._fail_fast(self._graph.order)
+            if self._state.started_at is not None and self._goes_on:
+                self._walk_decided_nodes()
+                self._conclude()
         self._close()
-        self._update_gates()
+        if self._has_moved:
+            self._update_gates()
 
     def _emit(self, event: AnyEvent, cause: int | None = None) -> None:
         self.emitted.append(Caused(event, self._last if cause is None else cause))
@@ -120,11 +128,15 @@ class _Orchestration:
         self._remember(event, self._last)
 
     def _remember(self, event: AnyEvent, seq: int) -> None:
-        match event:
-            case ev.NodeEvent():
-                self._last_of_node[event.node_id] = seq
-            case ev.ExecutionCancelRequested() | ev.ExecutionFailRequested():
-                self._last_request = seq
+        if isinstance(event, ev.NodeEvent):
+            self._last_of_node[event.node_id] = seq
+        elif isinstance(event, ev.ExecutionCancelRequested | ev.ExecutionFailRequested):
+            self._last_request = seq
+        self._has_moved = self._has_moved or isinstance(event, _MOVES)
+
+    @cached_property
+    def _stop_deadline(self) -> str:
+        return later(self._now, self._stop_grace_sec)
 
     @property
     def _goes_on(self) -> bool:
@@ -191,9 +203,12 @@ class _Orchestration:
         if not self._goes_on:
             return
         for node_id in node_ids:
-            is_tolerated = self._graph.failure_policy[node_id] is not FailurePolicy.FAIL
-            if self._state.nodes[node_id].status is NodeStatus.FAILED and not is_tolerated:
-                self._request_failure(self._state.nodes[node_id])
+            node = self._state.nodes[node_id]
+            if (
+                node.status is NodeStatus.FAILED
+                and self._graph.failure_policy[node_id] is FailurePolicy.FAIL
+            ):
+                self._request_failure(node)
                 return
 
     def _request_failure(self, node: NodeState) -> None:
@@ -211,7 +226,7 @@ class _Orchestration:
         """Rule R6: no node is left."""
         state, graph = self._state, self._graph
         is_over = all(node.status.is_terminal for node in state.nodes.values())
-        if not self._goes_on or not is_over:
+        if not is_over or not self._goes_on:
             return
         ordered = [state.nodes[node_id] for node_id in graph.order]
         ends = [
@@ -267,13 +282,14 @@ class _Orchestration:
         A walk decides only nodes that come later in topological order: the losers of a Join lead
         only to it. So each node is looked at once.
         """
+        nodes = self._state.nodes
         for node_id in self._graph.order:
-            if not self._goes_on:
-                return
-            is_idle = self._state.nodes[node_id].status is NodeStatus.IDLE
+            is_idle = nodes[node_id].status is NodeStatus.IDLE
             if is_idle and is_decided(self._state, self._graph, node_id):
                 self._walk(node_id)
                 self._fail_fast([node_id])
+                if not self._goes_on:
+                    return
 
     def _walk(self, node_id: str) -> None:
         """Let a node do what it can at once."""

@@ -30,8 +30,10 @@ class Plan:
     decision: Decision
     decided: tuple[AnyEvent, ...]
     followed: tuple[Caused, ...]
-    # The state after the events, with positions of values that are not known yet.
+    # The state after the events. `placed` gives the values of this commit their positions.
     state: ExecutionState | None
+    # The nodes that the events changed.
+    changed: frozenset[str] = frozenset()
 
     @property
     def events(self) -> tuple[AnyEvent, ...]:
@@ -95,6 +97,6 @@ def _followed(
     for event in decided:
         reducer.apply(event)
     followed = orchestrate(
-        reducer, graph, origin.at, stop_grace_sec=stop_grace_sec, decided=decided
+        reducer, graph, origin.at, stop_grace_sec=stop_grace_sec, decided=decided or None
     )
-    return Plan(decision, decided, tuple(followed), reducer.state)
+    return Plan(decision, decided, tuple(followed), reducer.state, reducer.changed)

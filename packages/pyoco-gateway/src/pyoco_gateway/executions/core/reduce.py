@@ -1,7 +1,6 @@
 """Applies events to a state. An event that does not fit changes nothing but `seq`; none raises."""
 
 from collections.abc import Callable, Iterable, Mapping
-from copy import copy
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -54,6 +53,11 @@ class Reducer:
         # The nodes that no other state has.
         self._owned: set[str] = set()
 
+    @property
+    def changed(self) -> frozenset[str]:
+        """The nodes that the events changed."""
+        return frozenset(self._owned)
+
     def apply(self, event: AnyEvent) -> int:
         """Apply one event and return its seq."""
         state = self.state
@@ -98,7 +102,7 @@ class Reducer:
             return None
         if node_id not in self._owned:
             self._owned.add(node_id)
-            node = state.nodes[node_id] = copy(node)
+            node = state.nodes[node_id] = node.copied()
         return node
 
     def add(self, state: ExecutionState, node: NodeState) -> None:
@@ -114,6 +118,27 @@ class Reducer:
     def here(self, state: ExecutionState) -> ValuePosition:
         """Return the position of a value in the event that is being applied."""
         return ValuePosition(state.seq, self._origin.stream)
+
+
+def placed(state: ExecutionState, changed: Iterable[str], stream: int) -> ExecutionState:
+    """Give the values of the last commit their positions, which are known once it is stored.
+
+    `changed` are the nodes that it changed. The state itself is changed and returned.
+    """
+    if state.input_at is not None:
+        state.input_at = _placed(state.input_at, stream)
+    for node_id in changed:
+        node = state.nodes[node_id]
+        node.prompt_at = _placed(node.prompt_at, stream)
+        node.output_at = _placed(node.output_at, stream)
+        node.late_result_at = _placed(node.late_result_at, stream)
+    return state
+
+
+def _placed(position: ValuePosition | None, stream: int) -> ValuePosition | None:
+    if position is None or position.stream:
+        return position
+    return ValuePosition(position.seq, stream)
 
 
 def _started(r: Reducer, state: ExecutionState, event: ev.ExecutionStarted) -> None:

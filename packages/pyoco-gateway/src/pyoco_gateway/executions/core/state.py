@@ -1,8 +1,8 @@
 """The state of an execution, as the events of its log define it."""
 
-from copy import copy
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
 
 from pyoco_protocol.executions.actors import Actor
 from pyoco_protocol.executions.events import ErrorInfo, JoinGateUpdated
@@ -75,6 +75,10 @@ class NodeState:
     late_result_at: ValuePosition | None = None
     late_outcome: LateOutcome | None = None
 
+    def copied(self) -> "NodeState":
+        """Return a copy. The copy module takes five times as long, for each node of a commit."""
+        return NodeState(*_fields_of_node(self))
+
     @property
     def is_engaged(self) -> bool:
         """Whether an attempt is, or may be, executed."""
@@ -84,6 +88,9 @@ class NodeState:
     def is_interrupted(self) -> bool:
         """Whether the running attempt was asked to stop."""
         return self.status is NodeStatus.RUNNING and self.interrupt_requested_at is not None
+
+
+_fields_of_node: Final = attrgetter(*(each.name for each in fields(NodeState)))
 
 
 @dataclass(slots=True)
@@ -130,7 +137,10 @@ class ExecutionState:
 
     def copied(self) -> "ExecutionState":
         """Return a copy with its own maps; the nodes in them are shared."""
-        twin = copy(self)
+        twin = ExecutionState(*_fields_of_execution(self))
         twin.nodes = dict(self.nodes)
         twin.gates = dict(self.gates)
         return twin
+
+
+_fields_of_execution: Final = attrgetter(*(each.name for each in fields(ExecutionState)))

@@ -8,9 +8,11 @@ from typing import Any, Final
 
 from pyoco_gateway.executions.core.head import head_of
 from pyoco_gateway.executions.core.planning import Plan
+from pyoco_gateway.executions.core.reduce import placed
 from pyoco_gateway.executions.core.state import ExecutionState
 from pyoco_gateway.executions.log.appender import Appender
-from pyoco_gateway.executions.log.logged_state import LoggedState, after_commit, read_commit
+from pyoco_gateway.executions.log.logged_state import LoggedState, read_commit, with_state
+from pyoco_gateway.executions.log.own_commits import OwnCommits
 from pyoco_gateway.executions.log.state_reader import CHECKPOINT_EVENTS, StateReader
 from pyoco_protocol.executions.commits import (
     CommandRecord,
@@ -35,6 +37,7 @@ class CommitPlan:
     log: ExecutionLog
     append: Appender
     reader: StateReader
+    own_commits: OwnCommits
     # Called with the stream sequence of each commit of this gateway.
     on_committed: Callable[[int], None]
 
@@ -56,6 +59,7 @@ class CommitPlan:
         body = record.to_bytes()
         until = time.monotonic() + _SETTLE_SEC
         reached(Failpoint.COMMAND_DECIDED)
+        self.own_commits.expect(record, body)
         try:
             stream_seq = await self.append(before, record, body, until=until)
         except AppendConflictError:
@@ -63,13 +67,9 @@ class CommitPlan:
         if stream_seq is None:
             return False
         reached(Failpoint.COMMAND_COMMITTED)
-        after = self.reader.cache.get(record.execution_id)
-        # The watch may have delivered the commit before its acknowledgement.
-        if after is None or after.stream_seq != stream_seq:
-            after = after_commit(
-                before, record.execution_id, record, body, stream_seq, events=plan.events
-            )
-            self.reader.cache.put(after)
+        state = placed(plan.state, plan.changed, stream_seq)
+        after = with_state(before, state, record, body, stream_seq)
+        self.reader.cache.put(after)
         self.on_committed(stream_seq)
         if record.last_seq // CHECKPOINT_EVENTS > (record.first_seq - 1) // CHECKPOINT_EVENTS:
             await self.reader.write_checkpoint(after)

@@ -1,7 +1,6 @@
 """A state together with its place in the log."""
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -73,11 +72,9 @@ class LoggedState:
         record: CommitRecord,
         body: bytes,
         stream_seq: int,
-        *,
-        events: Sequence[AnyEvent] | None = None,
     ) -> "LoggedState":
         """Return the state after the next commit; see `after_commit`."""
-        return after_commit(self, self.execution_id, record, body, stream_seq, events=events)
+        return after_commit(self, self.execution_id, record, body, stream_seq)
 
 
 def read_commit(execution_id: str, body: bytes, *, n: int) -> CommitRecord:
@@ -115,22 +112,19 @@ def after_commit(
     body: bytes,
     stream_seq: int,
     *,
-    events: Sequence[AnyEvent] | None = None,
     up_to_seq: int | None = None,
 ) -> LoggedState:
     """Return the state after a commit that follows `logged`; None stands for an empty log.
 
-    `events` are the events of the commit if the caller has them already. With `up_to_seq`, later
-    events of the commit are left out. Raises LogCorruptError for a commit that does not follow,
-    and LogTooNewError for an event type that this version does not know.
+    With `up_to_seq`, later events of the commit are left out. Raises LogCorruptError for a commit
+    that does not follow, and LogTooNewError for an event type that this version does not know.
     """
     n, first_seq = (logged.n + 1, logged.state.seq + 1) if logged is not None else (1, 1)
     prev_hash = logged.last_hash if logged is not None else chain_start(execution_id)
     problem = chain_problem(execution_id, record, n=n, first_seq=first_seq, prev_hash=prev_hash)
     if problem is not None:
         raise LogCorruptError(execution_id, n, problem)
-    if events is None:
-        events = _events_of(execution_id, record)
+    events = _events_of(execution_id, record)
     if up_to_seq is not None:
         events = events[: up_to_seq - first_seq + 1]
     origin = Origin(execution_id, record.tenant_id, record.command.actor, record.at, stream_seq)
@@ -140,11 +134,22 @@ def after_commit(
         last_seq = reducer.apply(event)
     if reducer.state is None or last_seq != first_seq + len(events) - 1:
         raise LogCorruptError(execution_id, n, "its first event is not EXECUTION_CREATED")
+    return with_state(logged, reducer.state, record, body, stream_seq)
+
+
+def with_state(
+    logged: LoggedState | None,
+    state: ExecutionState,
+    record: CommitRecord,
+    body: bytes,
+    stream_seq: int,
+) -> LoggedState:
+    """Return `state` as the one after a commit that follows `logged`."""
     keys = IdempotencyKeys() if logged is None else logged.keys
     command = record.command
     if command.endpoint is not None and command.idempotency_key is not None:
         keys.add(key_digest(command.endpoint, command.idempotency_key), stream_seq)
-    return LoggedState(reducer.state, n, hash_of_commit(body), stream_seq, keys)
+    return LoggedState(state, record.n, hash_of_commit(body), stream_seq, keys)
 
 
 def _events_of(execution_id: str, record: CommitRecord) -> list[AnyEvent]:

@@ -62,6 +62,9 @@ class StateCache:
 
     def on_change(self, change: CommitChange) -> None:
         """Advance the cached state of the execution; it is dropped if it cannot be advanced."""
+        if change.is_own:
+            # The writer of the commit puts the state after it.
+            return
         cached = self._states.get(change.execution_id)
         if cached is None or change.revision <= cached.logged.stream_seq:
             return
