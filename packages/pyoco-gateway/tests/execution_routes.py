@@ -80,7 +80,7 @@ async def put_document(request: Request, name: str) -> dict[str, str]:
 READ: Final = KeyScope.EXECUTIONS_READ
 RULES: Final[RouteRules] = {
     COMMAND: PathRule(
-        {"POST": AnyOf(KeyScope.EXECUTIONS_WRITE, KeyScope.EXECUTIONS_WORK)},
+        {"POST": AnyOf(KeyScope.EXECUTIONS_WORK, KeyScope.EXECUTIONS_WRITE)},
         BodyRule.json(MAX_BYTES),
     ),
     **{

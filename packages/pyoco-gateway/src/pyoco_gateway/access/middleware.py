@@ -195,7 +195,7 @@ def _require_scope(caller: Caller, requires: Requirement) -> None:
     for scope in scopes:
         if isinstance(scope, KeyScope) and caller.may(scope):
             return
-    raise _RefusedError(Refusal.SCOPE_MISSING, ScopeMissingError(scopes[0]))
+    raise _RefusedError(Refusal.SCOPE_MISSING, ScopeMissingError(*scopes))
 
 
 def _rates(per_sec: float, burst: int) -> RateLimiter | None:

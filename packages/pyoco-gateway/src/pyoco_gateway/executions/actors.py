@@ -11,10 +11,11 @@ from pyoco_protocol.graphs.document import NodeType
 from pyoco_protocol.problems import ScopeMissingError
 
 WRITE: Final = KeyScope.EXECUTIONS_WRITE
-WORKS: Final = AnyOf(WRITE, KeyScope.EXECUTIONS_WORK)
-RESUMES: Final = AnyOf(WRITE, KeyScope.EXECUTIONS_RESUME)
+# The scope that allows least comes first.
+WORKS: Final = AnyOf(KeyScope.EXECUTIONS_WORK, WRITE)
+RESUMES: Final = AnyOf(KeyScope.EXECUTIONS_RESUME, WRITE)
 # Who may fail some node; `fail_check` decides which one.
-FAILS: Final = AnyOf(WRITE, KeyScope.EXECUTIONS_WORK, KeyScope.EXECUTIONS_RESUME)
+FAILS: Final = AnyOf(KeyScope.EXECUTIONS_WORK, KeyScope.EXECUTIONS_RESUME, WRITE)
 
 
 def actor_of(caller: Caller) -> Actor:
@@ -32,6 +33,6 @@ def fail_check(caller: Caller, node_id: str) -> Check:
             return
         allowed = RESUMES if node.node_type is NodeType.WAIT else WORKS
         if not any(caller.may(KeyScope(scope)) for scope in allowed.scopes):
-            raise ScopeMissingError(allowed.scopes[0])
+            raise ScopeMissingError(*allowed.scopes)
 
     return check

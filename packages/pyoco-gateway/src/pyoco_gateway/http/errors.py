@@ -70,11 +70,22 @@ def invalid_request(faults: Iterable[Mapping[str, Any]], *, root: str) -> Invali
 
     `root` names the whole body or query, for faults that have no location.
     """
-    listed = [(_place(fault["loc"], root), str(fault["msg"])) for fault in faults]
+    listed = [(_place(fault["loc"], root), _message(fault)) for fault in faults]
     shown = listed[:_MAX_FAULTS]
     if len(listed) > _MAX_FAULTS:
         shown.append((root, f"{len(listed) - _MAX_FAULTS} more faults"))
     return InvalidRequestError(shown)
+
+
+def _message(fault: Mapping[str, Any]) -> str:
+    """Return what is wrong, in the words of JSON instead of Python."""
+    match fault["type"]:
+        case "tuple_type" | "list_type":
+            return "must be an array"
+        case "dict_type" | "model_type" | "model_attributes_type":
+            return "must be an object"
+        case _:
+            return str(fault["msg"]).replace("Tuple should", "Array should")
 
 
 def answer_to(

@@ -31,7 +31,7 @@ class Access(Enum):
 
 @dataclass(frozen=True, slots=True, init=False)
 class AnyOf:
-    """The caller's key must have one of several scopes; a refusal names the first."""
+    """The caller's key must have one of several scopes; a refusal names all of them."""
 
     scopes: tuple[StrEnum, ...]
 

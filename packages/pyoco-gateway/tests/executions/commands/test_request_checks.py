@@ -137,6 +137,23 @@ async def test_a_field_that_is(commands: Commands, rest: str, body: JsonObject, 
     assert where in [each["where"] for each in answer.json()["error"]["details"]["problems"]]
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "what"),
+    [
+        ("labels", "vip", "must be an array"),
+        ("labels", ["a"] * 11, "Array should have at most 10 items"),
+        ("input", [], "must be an object"),
+    ],
+)
+async def test_a_fault_is_described_in_words_of_json(
+    commands: Commands, name: str, value: Any, what: str
+) -> None:
+    answer = await commands.post("/executions", {"graphId": "g", name: value})
+    (problem,) = answer.json()["error"]["details"]["problems"]
+    assert problem["where"] == name
+    assert problem["what"].startswith(what)
+
+
 async def test_a_field_that_is_null_is_absent(commands: Commands) -> None:
     path = await commands.created()
     answer = await commands.post(f"{path}/nodes/t/start", {"workerId": None, "attempt": None})

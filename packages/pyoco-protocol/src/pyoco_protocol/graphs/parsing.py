@@ -45,8 +45,8 @@ def parse_yaml(data: bytes) -> JsonValue:
             GraphProblem(
                 code="FIELD_INVALID",
                 where="document",
-                message=problem.what
-                + (f" in line {problem.line}" if problem.line is not None else ""),
+                message=(f"line {problem.line}: " if problem.line is not None else "")
+                + problem.what,
             )
             for problem in error.problems
         ) from None

@@ -104,7 +104,7 @@ def _read_steps(text: str, start: int) -> tuple[Steps, int]:
         if text[end] == ".":
             match = _NAME.match(text, end + 1)
             if match is None:
-                raise LanguageError("a name is expected after the dot", end + 1)
+                raise LanguageError("a name (A-Z a-z 0-9 _ -) is expected after the dot", end + 1)
             steps.append(match.group())
         elif text[end] == "[":
             match = _INDEX.match(text, end)

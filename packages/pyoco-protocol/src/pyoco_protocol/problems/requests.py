@@ -141,14 +141,16 @@ class ApiKeyInvalidError(PyocoError):
 
 
 class ScopeMissingError(PyocoError):
-    """The API key is valid but lacks the required scope."""
+    """The API key is valid but has none of the scopes that the request may have."""
 
     entry = CATALOGUE["ERR-PYOCO-0130"]
     status = HTTPStatus.FORBIDDEN
 
-    def __init__(self, scope: str) -> None:
+    def __init__(self, scope: str, *others: str) -> None:
+        # The first one allows least.
+        wanted = " or ".join((scope, *others))
         super().__init__(
-            f"this request requires a key with the scope {scope}", details={"scope": str(scope)}
+            f"this request requires a key with the scope {wanted}", details={"scope": str(scope)}
         )
 
 
