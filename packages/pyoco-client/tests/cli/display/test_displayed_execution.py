@@ -107,6 +107,16 @@ def test_an_event_changes_its_node(
     assert {name: getattr(changed, name) for name in fields} == fields
 
 
+def test_the_time_of_a_resumed_node_is_that_of_its_attempt_as_in_a_snapshot() -> None:
+    waiting = node("fetch", "WAITING", "Wait", attemptStartedAt=AT, waitingSince=LATER)
+    events = [("NODE_RESUMED", FETCH), ("NODE_SUCCEEDED", FETCH)]
+    changed = after(shown(nodes=[waiting]), *events).nodes["fetch"]
+    ended = node("fetch", "SUCCEEDED", "Wait", attemptStartedAt=AT, endedAt=LATER)
+    again = shown(nodes=[ended]).nodes["fetch"]
+    assert (changed.began_at, changed.ended_at) == (seconds_of(AT), seconds_of(LATER))
+    assert (again.began_at, again.ended_at) == (changed.began_at, changed.ended_at)
+
+
 @pytest.mark.parametrize(
     ("kind", "status", "phase"),
     [

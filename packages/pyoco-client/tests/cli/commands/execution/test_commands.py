@@ -193,6 +193,15 @@ def test_the_state_is_printed_with_its_nodes(gateway: RecordedGateway, call: Cal
     assert gateway.last_query() == {"atSeq": ["3"], "include": ["values"]}
 
 
+def test_the_table_of_an_execution_with_its_values_has_its_prompts(
+    gateway: RecordedGateway, call: Call
+) -> None:
+    waiting = node("pay", "WAITING", "Wait", prompt={"text": "Charge 7\x1b[31m?"})
+    gateway.answer(GET, 200, view(nodes=[waiting]))
+    done = call("execution", "get", EXECUTION_ID, "--values", "-o", "table")
+    assert '{"text": "Charge 7\\u001b[31m?"}' in done.out
+
+
 def item(execution_id: str) -> dict[str, Any]:
     return {
         "executionId": execution_id,
