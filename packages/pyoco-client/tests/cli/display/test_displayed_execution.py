@@ -26,10 +26,11 @@ def test_a_snapshot_shows_its_nodes_in_their_order() -> None:
         node("bad", "FAILED", error={"code": "A", "message": "b"}),
         node("no", "CANCELED", cancelReason="NOT_TAKEN", skipped=True),
         node("off", "CANCELED", cancelReason="JOIN_PASSED"),
+        node("late", "RUNNING", cancelReason="EXECUTION_CANCELED"),
     ]
     execution = shown(nodes=nodes)
     assert (execution.execution_id, execution.graph) == (EXECUTION_ID, "order-intake v3")
-    assert list(execution.nodes) == ["fetch", "pay", "bad", "no", "off"]
+    assert list(execution.nodes) == ["fetch", "pay", "bad", "no", "off", "late"]
     states = [(each.state, each.note) for each in execution.nodes.values()]
     assert states == [
         ("RUNNING", "rows"),
@@ -37,6 +38,7 @@ def test_a_snapshot_shows_its_nodes_in_their_order() -> None:
         ("FAILED", "A: b"),
         ("SKIPPED", ""),
         ("CANCELED", "JOIN_PASSED"),
+        ("RUNNING", "stopping: EXECUTION_CANCELED"),
     ]
     assert execution.nodes["fetch"].progress == 40
     assert (execution.nodes["pay"].wait_key, execution.nodes["pay"].approvals) == ("k", (1, 2))

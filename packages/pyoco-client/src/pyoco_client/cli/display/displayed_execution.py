@@ -121,7 +121,8 @@ def _node(node: "Node") -> DisplayedNode:
     if node.error is not None and node.status != "SUCCEEDED":
         note = error_text(node.error.to_wire())
     elif node.cancel_reason is not None:
-        note = node.cancel_reason.value
+        reason = node.cancel_reason.value
+        note = reason if node.status.is_terminal else f"stopping: {reason}"
     elif progress is not None:
         note = progress.message or ""
     approvals = node.approvals

@@ -109,6 +109,11 @@ def _approvals(record: Record) -> str:
     return f"{approvals['given']} of {approvals['needed']}" if approvals else ""
 
 
+def _cancel_reason(record: Record) -> str:
+    reason = "" if record.get("skipped") else shown(record.get("cancelReason"))
+    return f"stopping: {reason}" if reason and record.get("status") == "RUNNING" else reason
+
+
 def _node_detail(record: Record) -> str:
     # The gateway keeps the last progress of a node that has ended.
     progress = {} if record.get("endedAt") else record.get("progress") or {}
@@ -120,7 +125,7 @@ def _node_detail(record: Record) -> str:
         f"{_approvals(record)} approvals" if record.get("approvals") else "",
         shown(record.get("prompt")),
         _error(record),
-        "" if record.get("skipped") else shown(record.get("cancelReason")),
+        _cancel_reason(record),
         f"late result {record['lateOutcome']}" if record.get("lateOutcome") else "",
     ]
     return ", ".join(filter(None, parts))
