@@ -18,6 +18,7 @@ from pyoco_protocol.graphs.document import (
     Seconds,
     Title,
 )
+from pyoco_protocol.graphs.fault_words import fault_words
 from pyoco_protocol.graphs.node_rules import node_problems
 from pyoco_protocol.graphs.problems import GraphInvalidError, GraphProblem, shown
 from pyoco_protocol.graphs.reference_rules import reference_problems
@@ -164,15 +165,8 @@ def _parsed(
     except ValidationError as error:
         for fault in error.errors(include_url=False, include_input=False):
             code = _CODES.get(fault["type"], "FIELD_INVALID")
-            message = _MESSAGES.get(fault["type"], fault["msg"])
-            problems.append(_problem(code, _where(where, fault["loc"]), message))
+            problems.append(_problem(code, _where(where, fault["loc"]), fault_words(fault)))
         return None
-
-
-_MESSAGES: Final = {
-    "extra_forbidden": "is not a field here; check the spelling and the type of the node",
-    "missing": "is required",
-}
 
 
 def _where(base: str, location: tuple[int | str, ...]) -> str:
