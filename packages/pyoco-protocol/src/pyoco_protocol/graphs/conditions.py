@@ -96,8 +96,8 @@ def _token(text: str, at: int) -> tuple[_Token, int]:
         return _number(match.group(), at), match.end()
     if match := _WORD.match(text, at):
         word = match.group()
-        is_path = match.end() < len(text) and text[match.end()] in ".["
-        if word in _RESERVED and not is_path:
+        # No path begins with one of these.
+        if word in _RESERVED:
             if word in _LITERALS:
                 return _Token("literal", at, word, _LITERALS[word]), match.end()
             return _Token("word", at, word), match.end()
