@@ -14,7 +14,7 @@ from pyoco_gateway.graphs.pinned_graphs import PinnedGraphs
 from pyoco_protocol.http.executions import ExecutionView
 from pyoco_protocol.problems import SeqNotReachedError
 
-_WITH_VALUES_AT_ONCE: Final = 4
+_WITH_VALUES_AT_ONCE: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
