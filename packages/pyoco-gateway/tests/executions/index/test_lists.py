@@ -352,6 +352,8 @@ async def test_overdue_executions_are_found_for_the_sweep(indexed: Indexed) -> N
     await indexed.wrote(overdue)
     await indexed.ids()
 
-    assert await indexed.index.due_before("2999-01-01T00:00:00.000Z", 10) == [overdue]
-    assert await indexed.index.due_before("2026-01-01T00:00:00.000Z", 10) == []
+    (found,) = await indexed.index.due_before("2999-01-01T00:00:00.000Z", None, 10)
+    assert found.execution_id == overdue
+    assert await indexed.index.due_before("2999-01-01T00:00:00.000Z", found, 10) == []
+    assert await indexed.index.due_before("2026-01-01T00:00:00.000Z", None, 10) == []
     assert later in await indexed.ids()

@@ -22,7 +22,7 @@ _HEADER_BYTES: Final = 256
 
 
 class Checkpoints:
-    """Stores checkpoints under their execution and event number, each once."""
+    """Stores checkpoints under their execution and event number."""
 
     def __init__(self, broker: Broker, names: Names) -> None:
         self._broker = broker
@@ -30,15 +30,23 @@ class Checkpoints:
         self._bucket = Bucket(broker, self._name)
 
     async def put(self, execution_id: str, seq: int, data: bytes) -> bool:
-        """Store the checkpoint at the event `seq`, unless there is one; return whether there is.
+        """Store the checkpoint at the event `seq`; return False if no message can hold it.
 
-        False means that the data does not fit into a message.
+        It replaces another checkpoint of the same event: a reader that could use that one would
+        not have replayed the log.
         """
         if len(data) + _HEADER_BYTES > self._broker.require_up().max_payload:
             return False
+        key = subjects.checkpoint_key(execution_id, seq)
         try:
-            await self._bucket.create(subjects.checkpoint_key(execution_id, seq), data)
+            try:
+                await self._bucket.create(key, data)
+            except ConflictError:
+                found = await self._bucket.read(key)
+                if found is not None and found.data != data:
+                    await self._bucket.replace(key, data, found.revision)
         except ConflictError:
+            # Another gateway has stored one in the meantime.
             _log.debug("checkpoint exists", extra={"execution_id": execution_id, "seq": seq})
         return True
 
