@@ -16,9 +16,9 @@ from pyoco_gateway.executions.hub import ExecutionHub
 from pyoco_gateway.executions.log.appender import Appender
 from pyoco_gateway.executions.log.commit_plan import CommitPlan
 from pyoco_gateway.executions.log.logged_state import LoggedState
-from pyoco_gateway.executions.log.own_commits import OwnCommits
 from pyoco_gateway.executions.log.state_cache import StateCache
 from pyoco_gateway.executions.log.state_reader import StateReader
+from pyoco_gateway.executions.own_commits import OwnCommits
 from pyoco_gateway.executions.read_services import ExecutionReadServices
 from pyoco_gateway.executions.request import KeyedRequest, Requested
 from pyoco_gateway.executions.send_command import SendCommand, clock_ms

@@ -17,10 +17,10 @@ from pyoco_gateway.executions.list_services import ExecutionListServices
 from pyoco_gateway.executions.load_open_nodes import LoadOpenNodes
 from pyoco_gateway.executions.log.appender import Appender
 from pyoco_gateway.executions.log.commit_plan import CommitPlan
-from pyoco_gateway.executions.log.own_commits import OwnCommits
 from pyoco_gateway.executions.log.state_cache import StateCache
 from pyoco_gateway.executions.log.state_reader import StateReader
 from pyoco_gateway.executions.metrics import ExecutionMetrics
+from pyoco_gateway.executions.own_commits import OwnCommits
 from pyoco_gateway.executions.read_services import ExecutionReadServices
 from pyoco_gateway.executions.retention import Retention
 from pyoco_gateway.executions.send_command import SendCommand
