@@ -75,7 +75,6 @@ def rejection(
 ) -> CommandRejectedError:
     """Return the error for a rejected command; `state` is what the caller may rely on."""
     details = dict(rejected.details)
-    details.pop("nodeStatus", None)
     command = requested.command
     node = state.nodes.get(command.node_id) if isinstance(command, NodeCommandBase) else None
     if is_recorded:
