@@ -5,13 +5,13 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
+from pyoco_gateway.access.caller import tenant_of
 from pyoco_gateway.executions.read_requests import (
     EVENT_PARAMETERS,
     EXECUTION_PARAMETERS,
     MAX_SEQ,
     event_query,
     execution_query,
-    tenant_of,
 )
 from pyoco_gateway.executions.read_services import ExecutionReadServices
 from pyoco_gateway.executions.views import json_of, json_with_values
@@ -41,7 +41,7 @@ async def get_execution(request: Request, execution_id: str) -> Response:
     """
     query = execution_query(request)
     read = provided(request.scope, ExecutionReadServices).execution
-    view = await read(execution_id, tenant_of(request), query)
+    view = await read(execution_id, tenant_of(request.scope), query)
     body = await json_with_values(view) if query.with_values else json_of(view)
     return Response(body, media_type=_JSON)
 
@@ -59,7 +59,7 @@ async def get_execution_events(request: Request, execution_id: str) -> Response:
     """
     query = event_query(request)
     read = provided(request.scope, ExecutionReadServices).events
-    return _answer(await read(execution_id, tenant_of(request), query))
+    return _answer(await read(execution_id, tenant_of(request.scope), query))
 
 
 @router.get(
@@ -73,7 +73,7 @@ async def get_execution_verification(request: Request, execution_id: str) -> Res
     commits: keep `lastHash` elsewhere to notice these too.
     """
     verify = provided(request.scope, ExecutionReadServices).verify
-    return _answer(await verify(execution_id, tenant_of(request)))
+    return _answer(await verify(execution_id, tenant_of(request.scope)))
 
 
 @router.get(
@@ -86,7 +86,7 @@ async def get_execution_commit(
 ) -> Response:
     """Return a commit of the log byte by byte, so that its hash can be checked."""
     read = provided(request.scope, ExecutionReadServices).commit
-    body = await read(execution_id, tenant_of(request), n)
+    body = await read(execution_id, tenant_of(request.scope), n)
     return Response(body, media_type=_JSON)
 
 
