@@ -97,7 +97,7 @@ def execution_parts(
         watch=watch,
         index=index,
         graphs=graphs.pinned,
-        details=ReadPrompts(reader, ReadValues(log)),
+        read_prompts=ReadPrompts(reader, ReadValues(log)),
         request_timeout_sec=timeout_sec,
     )
     retention_sec = settings.topology.execution_retention_sec

@@ -6,7 +6,6 @@ from typing import Final
 
 import anyio
 
-from pyoco_gateway.executions.list_open_nodes import NodePlace
 from pyoco_gateway.executions.log.state_reader import StateReader
 from pyoco_gateway.executions.values import ReadValues
 from pyoco_protocol.executions.camel import JsonObject
@@ -14,6 +13,9 @@ from pyoco_protocol.problems import ExecutionNotFoundError, LogCorruptError, Log
 from pyoco_protocol.task_groups import plain_errors
 
 _READS_AT_ONCE: Final = 16
+
+# Execution and node.
+NodePlace = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,15 +25,15 @@ class ReadPrompts:
     reader: StateReader
     read_values: ReadValues
 
-    async def prompts(self, nodes: Sequence[NodePlace]) -> Mapping[tuple[str, str], JsonObject]:
-        """Return the prompts of waiting nodes by execution and node.
+    async def __call__(self, nodes: Sequence[NodePlace]) -> Mapping[NodePlace, JsonObject]:
+        """Return the prompts of nodes that have one and still wait.
 
-        A node without a prompt is left out, and one of an execution that is gone or unreadable.
+        Nodes of an execution that is gone or unreadable are left out.
         """
         by_execution: dict[str, list[str]] = {}
-        for _, execution_id, node_id in nodes:
+        for execution_id, node_id in nodes:
             by_execution.setdefault(execution_id, []).append(node_id)
-        found: dict[tuple[str, str], JsonObject] = {}
+        found: dict[NodePlace, JsonObject] = {}
         limiter = anyio.CapacityLimiter(_READS_AT_ONCE)
 
         async def read(execution_id: str, node_ids: Sequence[str]) -> None:
@@ -50,7 +52,7 @@ class ReadPrompts:
 
     async def _of_execution(
         self, execution_id: str, node_ids: Sequence[str]
-    ) -> dict[tuple[str, str], JsonObject]:
+    ) -> dict[NodePlace, JsonObject]:
         logged = self.reader.cache.get(execution_id) or await self.reader.latest(execution_id)
         waiting = [logged.state.nodes[each] for each in node_ids if each in logged.state.nodes]
         places = [node.prompt_at for node in waiting if node.prompt_at is not None]
