@@ -42,12 +42,9 @@ from pyoco_protocol.executions.commits import (
 from pyoco_protocol.jetstream.bucket_watch import StreamWatch
 from pyoco_protocol.jetstream.checkpoints import Checkpoints
 from pyoco_protocol.jetstream.connection import Broker
-from pyoco_protocol.jetstream.ensure import ensure_topology
 from pyoco_protocol.jetstream.execution_log import ExecutionLog
 from pyoco_protocol.jetstream.graph_versions import GraphVersions
-from pyoco_protocol.settings import TopologySettings
 from pyoco_protocol.subjects import Names
-from pyoco_protocol.topology import execution_topology
 from pyoco_testkit.eventually import eventually
 
 ANN = Actor(kind=ActorKind.USER, id="ann")
@@ -215,12 +212,6 @@ class StoredExecutions:
         copied = StoredExecutions(self.broker, names=names)
         await copied.write(execution_id, bodies)
         return copied
-
-
-async def prepared(broker: Broker) -> StoredExecutions:
-    """Create the streams of executions, and return the parts of a gateway that uses them."""
-    await ensure_topology(broker.client, execution_topology(TopologySettings()))
-    return StoredExecutions(broker)
 
 
 def chain_of(execution_id: str, sizes: Sequence[int]) -> list[bytes]:

@@ -12,7 +12,8 @@ import httpx
 import pytest
 
 from conftest import uses_broker
-from executions.commands.command_client import STREAM, Commands, refusal
+from execution_requests import refusal
+from executions.commands.command_client import STREAM, Commands
 from executions.log.log_parts import CommandSide, execution_broker
 from pyoco_protocol.executions.commits import chain_start, commit_from
 from pyoco_testkit.eventually import eventually

@@ -8,15 +8,8 @@ import anyio
 import httpx
 import pytest
 
-from executions.commands.command_client import (
-    LINE,
-    TASK,
-    Commands,
-    commits_of,
-    outcome,
-    reason,
-    refusal,
-)
+from execution_requests import refusal
+from executions.commands.command_client import LINE, TASK, Commands, commits_of, outcome, reason
 from pyoco_testkit.graph_documents import JsonObject, forked, line
 from pyoco_testkit.nats_server import NatsServer
 
