@@ -35,7 +35,7 @@ async def sent_at_once(
 
 
 @pytest.mark.parametrize("rest", ["nodes/t/start", "cancel", "start"])
-async def test_fifty_requests_with_one_key_at_two_gateways_make_one_commit(
+async def test_l12_fifty_requests_with_one_key_at_two_gateways_make_one_commit(
     commands: Commands,
     start_gateway: "StartGateway",
     nats_server: NatsServer,
@@ -53,7 +53,7 @@ async def test_fifty_requests_with_one_key_at_two_gateways_make_one_commit(
     assert len(await commits_of(store, path)) == before + 1
 
 
-async def test_fifty_creations_with_one_key_at_two_gateways_make_one_execution(
+async def test_l12_fifty_creations_with_one_key_at_two_gateways_make_one_execution(
     commands: Commands, start_gateway: "StartGateway", nats_server: NatsServer, store: "Store"
 ) -> None:
     await commands.put_graph()
