@@ -102,6 +102,6 @@ async def get_executions(request: Request) -> Response:
 
 
 def page(items: Sequence[str], **fields: Any) -> Response:
-    """Return the answer with these items, each of which is JSON, and these fields."""
+    """Return the answer with these items, which are JSON already, and these fields."""
     rest = json.dumps(fields, separators=(",", ":"))[1:]
     return Response(f'{{"items":[{",".join(items)}],{rest}', media_type="application/json")

@@ -37,7 +37,7 @@ _DOCUMENT: Final[dict[str, Any]] = {
         "content": {_JSON: _SCHEMA, "application/yaml": _SCHEMA},
     }
 }
-# Whatever is sent is checked, and the answer lists its problems.
+# Any body is accepted; the answer lists its problems.
 _ANYTHING: Final[dict[str, Any]] = {
     "requestBody": {
         "required": True,
