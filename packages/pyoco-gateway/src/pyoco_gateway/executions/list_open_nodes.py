@@ -21,7 +21,7 @@ from pyoco_gateway.executions.index.open_queries import (
 )
 from pyoco_gateway.executions.index.tables import ExecutionTables
 from pyoco_gateway.executions.list_executions import ExecutionReader
-from pyoco_gateway.executions.wait_prompts import ReadPrompts
+from pyoco_gateway.executions.wait_prompts import OpenWait, ReadPrompts
 from pyoco_gateway.index.signed_cursors import CursorError, SignedCursors
 from pyoco_protocol.executions.camel import JsonObject
 from pyoco_protocol.problems import InvalidRequestError
@@ -118,10 +118,10 @@ class ListOpenNodes:
 
     async def _with_prompts(self, items: Sequence[str]) -> list[str]:
         nodes: list[JsonObject] = [json.loads(item) for item in items]
-        prompts = await self.read_prompts([(node["executionId"], node["nodeId"]) for node in nodes])
-        for node in nodes:
-            prompt = prompts.get((node["executionId"], node["nodeId"]))
-            if prompt is not None:
+        waits = [OpenWait(node["executionId"], node["nodeId"], node["since"]) for node in nodes]
+        prompts = await self.read_prompts(waits)
+        for node, wait in zip(nodes, waits, strict=True):
+            if (prompt := prompts.get(wait)) is not None:
                 node["prompt"] = prompt
         return [json.dumps(node, separators=(",", ":")) for node in nodes]
 

@@ -231,3 +231,23 @@ async def test_open_nodes_are_loaded_again_after_an_outage_but_not_from_a_damage
     second = await indexed.stored.create(many_tasks())
     await indexed.wrote(second)
     assert (await indexed.ready_tasks()).total == 250
+
+
+async def test_a_prompt_belongs_to_the_wait_that_is_listed_with_it(indexed: Indexed) -> None:
+    """The cached state may be behind the index, if commits between were missed."""
+    stored, other = indexed.stored, StoredExecutions(indexed.stored.broker)
+    execution_id = await stored.create(TASK)
+    await stored.send(execution_id, cmd.StartNode(node_id="t"), ETL)
+    behind = [await stored.state(execution_id)]
+    await other.send(execution_id, cmd.PutNodeWaiting(node_id="t", prompt={"n": 1}), ETL)
+    behind.append(await other.state(execution_id))
+    await other.send(execution_id, cmd.ResumeNode(node_id="t"), ETL)
+    behind.append(await other.state(execution_id))
+    await other.send(execution_id, cmd.PutNodeWaiting(node_id="t", prompt={"n": 2}), ETL)
+    await indexed.wrote(execution_id)
+
+    for state in behind:
+        stored.cache.drop(execution_id)
+        stored.cache.put(state)
+        (item,) = (await indexed.waits()).items
+        assert json.loads(item)["prompt"] == {"n": 2}
