@@ -109,7 +109,7 @@ class StoredExecutions:
         self.own_commits = OwnCommits()
         commit = CommitPlan(
             self.log,
-            Appender(self.log, self.cache),
+            Appender(self.log),
             self.reader,
             self.own_commits,
             on_committed=lambda _: None,

@@ -69,9 +69,7 @@ def execution_parts(
     hub = ExecutionHub()
     index = ExecutionIndex(lambda: broker.connections, LoadOpenNodes(reader, graphs.pinned))
     own_commits = OwnCommits()
-    commit = CommitPlan(
-        log, Appender(log, cache), reader, own_commits, on_committed=index.on_own_write
-    )
+    commit = CommitPlan(log, Appender(log), reader, own_commits, on_committed=index.on_own_write)
     stop_grace_sec = settings.heartbeats.cancel_grace_period_sec + _STOP_MARGIN_SEC
     create = CreateExecution(graphs.pinned, commit, stop_grace_sec, has_keys=settings.auth_is_on)
     tenants = ExecutionTenants(are_wanted=settings.auth_is_on)
