@@ -108,6 +108,21 @@ async def test_waits_are_found_by_an_approver_that_their_graph_names(
         assert (nodes_of(found), found.total) == (nodes, len(nodes))
 
 
+async def test_a_wait_without_its_graph_does_not_hide_the_others(indexed: Indexed) -> None:
+    stored, stream = indexed.stored, indexed.stored.names.graph_stream
+    await stored.create(WAIT)
+    js = stored.broker.client.jetstream()
+    config = (await js.stream_info(stream)).config
+    await js.delete_stream(stream)
+    await js.add_stream(config)
+    await indexed.wrote(
+        await stored.create(line_of("{id: ship, type: Wait, wait: {approvers: [ann]}}"))
+    )
+
+    assert nodes_of(await indexed.waits(approver="ann")) == ["ship"]
+    assert nodes_of(await indexed.waits()) == ["ok", "ship"]
+
+
 async def test_waits_are_found_by_graph_and_page_by_page(indexed: Indexed) -> None:
     stored = indexed.stored
     created = [await stored.create(WAIT) for _ in range(5)]
