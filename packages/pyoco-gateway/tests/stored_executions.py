@@ -16,9 +16,9 @@ from pyoco_gateway.executions.hub import ExecutionHub
 from pyoco_gateway.executions.log.appender import Appender
 from pyoco_gateway.executions.log.commit_plan import CommitPlan
 from pyoco_gateway.executions.log.logged_state import LoggedState
-from pyoco_gateway.executions.log.own_commits import OwnCommits
 from pyoco_gateway.executions.log.state_cache import StateCache
 from pyoco_gateway.executions.log.state_reader import StateReader
+from pyoco_gateway.executions.own_commits import OwnCommits
 from pyoco_gateway.executions.read_services import ExecutionReadServices
 from pyoco_gateway.executions.request import KeyedRequest, Requested
 from pyoco_gateway.executions.send_command import SendCommand, clock_ms
@@ -42,12 +42,9 @@ from pyoco_protocol.executions.commits import (
 from pyoco_protocol.jetstream.bucket_watch import StreamWatch
 from pyoco_protocol.jetstream.checkpoints import Checkpoints
 from pyoco_protocol.jetstream.connection import Broker
-from pyoco_protocol.jetstream.ensure import ensure_topology
 from pyoco_protocol.jetstream.execution_log import ExecutionLog
 from pyoco_protocol.jetstream.graph_versions import GraphVersions
-from pyoco_protocol.settings import TopologySettings
 from pyoco_protocol.subjects import Names
-from pyoco_protocol.topology import execution_topology
 from pyoco_testkit.eventually import eventually
 
 ANN = Actor(kind=ActorKind.USER, id="ann")
@@ -112,7 +109,7 @@ class StoredExecutions:
         self.own_commits = OwnCommits()
         commit = CommitPlan(
             self.log,
-            Appender(self.log, self.cache),
+            Appender(self.log),
             self.reader,
             self.own_commits,
             on_committed=lambda _: None,
@@ -215,12 +212,6 @@ class StoredExecutions:
         copied = StoredExecutions(self.broker, names=names)
         await copied.write(execution_id, bodies)
         return copied
-
-
-async def prepared(broker: Broker) -> StoredExecutions:
-    """Create the streams of executions, and return the parts of a gateway that uses them."""
-    await ensure_topology(broker.client, execution_topology(TopologySettings()))
-    return StoredExecutions(broker)
 
 
 def chain_of(execution_id: str, sizes: Sequence[int]) -> list[bytes]:

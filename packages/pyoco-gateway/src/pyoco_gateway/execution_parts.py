@@ -17,10 +17,10 @@ from pyoco_gateway.executions.list_services import ExecutionListServices
 from pyoco_gateway.executions.load_open_nodes import LoadOpenNodes
 from pyoco_gateway.executions.log.appender import Appender
 from pyoco_gateway.executions.log.commit_plan import CommitPlan
-from pyoco_gateway.executions.log.own_commits import OwnCommits
 from pyoco_gateway.executions.log.state_cache import StateCache
 from pyoco_gateway.executions.log.state_reader import StateReader
 from pyoco_gateway.executions.metrics import ExecutionMetrics
+from pyoco_gateway.executions.own_commits import OwnCommits
 from pyoco_gateway.executions.read_services import ExecutionReadServices
 from pyoco_gateway.executions.retention import Retention
 from pyoco_gateway.executions.send_command import SendCommand
@@ -69,9 +69,7 @@ def execution_parts(
     hub = ExecutionHub()
     index = ExecutionIndex(lambda: broker.connections, LoadOpenNodes(reader, graphs.pinned))
     own_commits = OwnCommits()
-    commit = CommitPlan(
-        log, Appender(log, cache), reader, own_commits, on_committed=index.on_own_write
-    )
+    commit = CommitPlan(log, Appender(log), reader, own_commits, on_committed=index.on_own_write)
     stop_grace_sec = settings.heartbeats.cancel_grace_period_sec + _STOP_MARGIN_SEC
     create = CreateExecution(graphs.pinned, commit, stop_grace_sec, has_keys=settings.auth_is_on)
     tenants = ExecutionTenants(are_wanted=settings.auth_is_on)
@@ -97,7 +95,7 @@ def execution_parts(
         watch=watch,
         index=index,
         graphs=graphs.pinned,
-        details=ReadWaitDetails(reader, ReadValues(log)),
+        read_details=ReadWaitDetails(reader, ReadValues(log)),
         request_timeout_sec=timeout_sec,
     )
     retention_sec = settings.topology.execution_retention_sec

@@ -11,22 +11,15 @@ from pyoco_protocol.executions import commands as cmd
 from pyoco_protocol.executions.actors import ORCHESTRATOR
 from pyoco_protocol.executions.commits import event_id
 from pyoco_protocol.http.executions import EventEnvelope, EventPage
-from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.problems import (
     CommitNotFoundError,
     ExecutionNotFoundError,
     LogCorruptError,
     LogTooNewError,
 )
-from stored_executions import ETL, StoredExecutions, chain_of, fork_of, prepared
+from stored_executions import ETL, StoredExecutions, chain_of, fork_of
 
 TENANT = "default"
-
-
-@pytest.fixture
-async def stored(broker: Broker) -> StoredExecutions:
-    """Give the parts of a gateway with a fresh broker."""
-    return await prepared(broker)
 
 
 async def page(stored: StoredExecutions, execution_id: str, **query: Any) -> EventPage:

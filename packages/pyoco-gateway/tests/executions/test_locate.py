@@ -12,16 +12,9 @@ from pyoco_gateway.executions.log import locate
 from pyoco_gateway.executions.log.following import Place
 from pyoco_gateway.executions.log.locate import LocateCommit
 from pyoco_protocol.executions.commits import commit_from
-from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.execution_log import ExecutionLog, StoredCommit
 from pyoco_protocol.problems import LogCorruptError
-from stored_executions import StoredExecutions, chain_of, prepared
-
-
-@pytest.fixture
-async def stored(broker: Broker) -> StoredExecutions:
-    """Give the parts of a gateway with a fresh broker."""
-    return await prepared(broker)
+from stored_executions import StoredExecutions, chain_of
 
 
 async def last_of(stored: StoredExecutions, execution_id: str) -> StoredCommit:

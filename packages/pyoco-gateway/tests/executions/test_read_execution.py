@@ -23,18 +23,12 @@ from pyoco_protocol.problems import (
 )
 from pyoco_testkit.eventually import eventually
 from pyoco_testkit.nats_server import NatsServer
-from stored_executions import ETL, LINE, StoredExecutions, fork_of, line_of, prepared
+from stored_executions import ETL, LINE, StoredExecutions, fork_of, line_of
 
 TENANT = "default"
 APPROVAL = line_of(
     "{id: ok, type: Wait, wait: {key: k, prompt: {text: 'Ship ${input.order}?'}, approvals: 2}}"
 )
-
-
-@pytest.fixture
-async def stored(broker: Broker) -> StoredExecutions:
-    """Give the parts of a gateway with a fresh broker."""
-    return await prepared(broker)
 
 
 async def read(stored: StoredExecutions, execution_id: str, **query: Any) -> ExecutionView:
@@ -198,7 +192,6 @@ async def test_an_event_that_does_not_come_in_time_is_not_reached(
 
 
 async def test_a_wait_ends_before_the_time_of_the_request_does(broker: Broker) -> None:
-    await prepared(broker)
     stored = StoredExecutions(broker, request_timeout_sec=0.2)
     execution_id = await stored.create()
     with anyio.fail_after(5), pytest.raises(SeqNotReachedError):

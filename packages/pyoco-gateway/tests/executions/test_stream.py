@@ -14,7 +14,6 @@ from pyoco_gateway.executions.stream import ExecutionEvents
 from pyoco_gateway.executions.views import json_of
 from pyoco_protocol.executions import commands as cmd
 from pyoco_protocol.executions.commands import AnyCommand
-from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.requests import RefusedError
 from pyoco_protocol.problems import (
     BrokerUnavailableError,
@@ -25,17 +24,16 @@ from pyoco_protocol.problems import (
 )
 from pyoco_testkit.nats_server import NatsServer
 from sse_client import Event, parsed
-from stored_executions import ETL, StoredExecutions, chain_of, fork_of, prepared
+from stored_executions import ETL, StoredExecutions, chain_of, fork_of
 
 TENANT = "default"
 
 
 @pytest.fixture
-async def stored(broker: Broker) -> AsyncGenerator[StoredExecutions]:
+async def stored(stored: StoredExecutions) -> AsyncGenerator[StoredExecutions]:
     """Give the parts of a gateway that follows the commits of a fresh broker."""
-    opened = await prepared(broker)
-    async with opened.following():
-        yield opened
+    async with stored.following():
+        yield stored
 
 
 class Client:

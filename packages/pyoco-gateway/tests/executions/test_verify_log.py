@@ -14,19 +14,12 @@ import pytest
 from pyoco_gateway.executions.log import following
 from pyoco_protocol.executions.commits import chain_start, hash_of_commit
 from pyoco_protocol.http.executions import LogVerification
-from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.execution_log import ExecutionLog, StoredCommit
 from pyoco_protocol.problems import ExecutionNotFoundError, LogTooNewError
-from stored_executions import StoredExecutions, chain_of, fork_of, prepared
+from stored_executions import StoredExecutions, chain_of, fork_of
 
 TENANT = "default"
 SIZES = [3, 1, 4, 1, 5, 9, 2, 6]
-
-
-@pytest.fixture
-async def stored(broker: Broker) -> StoredExecutions:
-    """Give the parts of a gateway with a fresh broker."""
-    return await prepared(broker)
 
 
 async def verified(stored: StoredExecutions, bodies: list[bytes]) -> LogVerification:

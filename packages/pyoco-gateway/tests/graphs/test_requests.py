@@ -4,8 +4,6 @@ import pytest
 from starlette.requests import Request
 
 from pyoco_gateway.graphs.requests import (
-    DEFAULT_LIMIT,
-    MAX_LIMIT,
     PageQuery,
     expected_version,
     graph_page_query,
@@ -74,14 +72,13 @@ def test_another_text_is_no_id(graph_id: str) -> None:
 
 
 def test_a_page_has_50_items_unless_the_query_says_otherwise() -> None:
-    assert (DEFAULT_LIMIT, MAX_LIMIT) == (50, 200)
     assert graph_page_query(asked()) == PageQuery(None, 50)
     assert graph_page_query(asked("limit=1")) == PageQuery(None, 1)
     assert graph_page_query(asked("limit=200&cursor=a-b")) == PageQuery("a-b", 200)
     assert version_page_query(asked("cursor=17")) == PageQuery("17", 50)
 
 
-@pytest.mark.parametrize("limit", ["0", "201", "-1", "x", "1.5", "", "05", "9" * 400])
+@pytest.mark.parametrize("limit", ["0", "201", "-1", "x", "1.5", "", "9" * 400])
 def test_a_page_has_1_to_200_items(limit: str) -> None:
     with pytest.raises(InvalidRequestError) as refused:
         graph_page_query(asked(f"limit={limit}"))

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, ConfigDict, Field
 
 from pyoco_gateway.http.strict_body import strict_body
 from pyoco_protocol.problems import InvalidRequestError, UnsupportedContentTypeError
@@ -107,22 +106,3 @@ def test_anything_but_one_plain_object_is_refused(body: bytes, fault: str) -> No
 
     assert found.startswith(fault)
     assert "hunter2" not in found
-
-
-class Report(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    attempt: int | None = Field(default=None, ge=1)
-
-
-def test_an_object_becomes_a_model() -> None:
-    assert strict_body(b'{"attempt": 2}', content_type=JSON).as_model(Report).attempt == 2
-
-
-def test_an_object_that_does_not_fit_its_model_is_refused_with_all_faults() -> None:
-    body = strict_body(b'{"attempt": 0, "atempt": "hunter2"}', content_type=JSON)
-
-    with pytest.raises(InvalidRequestError) as caught:
-        body.as_model(Report)
-    assert [where for where, _ in caught.value.faults] == ["attempt", "atempt"]
-    assert "hunter2" not in caught.value.detail

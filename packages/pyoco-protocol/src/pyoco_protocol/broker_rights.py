@@ -36,8 +36,8 @@ def gateway_rights(names: Names) -> Rights:
             f"{_API}.STREAM.UPDATE.{subjects.kv_stream(names.workers_bucket)}",
             f"{_API}.STREAM.MSG.DELETE.{names.dlq_stream}",
             f"{_API}.STREAM.PURGE.{names.run_log_stream}",
-            # For executions whose retention has ended. A stream that keeps them for ever denies
-            # purges itself.
+            # Needed to remove executions after their retention. A stream that keeps them for ever
+            # denies purges itself.
             f"{_API}.STREAM.PURGE.{names.execution_stream}",
             names.all_work,
             names.all_dlq,

@@ -7,7 +7,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from pyoco_protocol.executions.commands import (
     COMMAND_CLASSES,
-    COMMAND_NAMES,
     AnyCommand,
     Command,
 )
@@ -116,8 +115,8 @@ CASES = [pytest.param(*row, id=f"{row[0]}-{row[1]}") for row in LIMITS]
 
 
 def test_there_are_exactly_the_12_commands_of_the_specification() -> None:
-    assert list(COMMAND_NAMES) == list(FIELDS)
-    assert len(COMMAND_NAMES) == 12
+    assert list(COMMAND_CLASSES) == list(FIELDS)
+    assert len(COMMAND_CLASSES) == 12
 
 
 @pytest.mark.parametrize("name", FIELDS)

@@ -19,7 +19,7 @@ from pyoco_protocol.executions.statuses import (
 def test_a_node_is_idle_open_or_terminal() -> None:
     assert {status.value for status in OPEN_NODE} == {"READY", "RUNNING", "WAITING"}
     assert {status.value for status in TERMINAL_NODE} == {"SUCCEEDED", "FAILED", "CANCELED"}
-    assert set(NodeStatus) - OPEN_NODE - TERMINAL_NODE == {NodeStatus.IDLE}
+    assert set(NodeStatus) - {*OPEN_NODE, *TERMINAL_NODE} == {NodeStatus.IDLE}
     for status in NodeStatus:
         assert status.is_open is (status in OPEN_NODE)
         assert status.is_terminal is (status in TERMINAL_NODE)

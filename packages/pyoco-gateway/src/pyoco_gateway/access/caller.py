@@ -70,3 +70,8 @@ def caller_of(scope: Mapping[str, Any]) -> Caller:
     """Return the caller of the request; raise KeyError if no middleware has set it."""
     caller: Caller = scope[_SCOPE_KEY]
     return caller
+
+
+def tenant_of(scope: Mapping[str, Any]) -> str:
+    """Return the tenant that the request is for; the default one without authentication."""
+    return caller_of(scope).tenant_id or DEFAULT_TENANT

@@ -73,9 +73,8 @@ def replayed(record: CommitRecord, keyed: KeyedRequest) -> Answer:
 def rejection(
     requested: Requested, rejected: Rejected, state: ExecutionState, *, is_recorded: bool = False
 ) -> CommandRejectedError:
-    """Return the error for a rejected command; `state` is what the caller may rely on."""
+    """Return the error for a rejected command; its details describe `state`."""
     details = dict(rejected.details)
-    details.pop("nodeStatus", None)
     command = requested.command
     node = state.nodes.get(command.node_id) if isinstance(command, NodeCommandBase) else None
     if is_recorded:

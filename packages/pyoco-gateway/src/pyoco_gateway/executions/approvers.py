@@ -44,7 +44,7 @@ class FindApprovable:
         try:
             pinned = await self.graphs.version(tenant_id, source.graph_id, source.version)
         except (GraphNotFoundError, GraphCorruptError) as error:
-            # Without its graph, nobody can resume the wait. Others can be.
+            # This wait cannot be resumed without its graph. The others are listed.
             _log.warning(
                 "approvers unknown",
                 extra={"graph_id": source.graph_id, "reason": str(error)},

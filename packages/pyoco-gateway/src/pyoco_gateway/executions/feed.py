@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from pyoco_gateway.executions.log.own_commits import OwnCommits
+from pyoco_gateway.executions.own_commits import OwnCommits
 from pyoco_protocol.executions.commits import (
     CommitDamagedError,
     CommitRecord,

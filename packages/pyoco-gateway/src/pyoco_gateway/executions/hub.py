@@ -10,7 +10,7 @@ from pyoco_gateway.executions.feed import CommitChange
 
 
 class ExecutionHub:
-    """Tells waiting tasks that there is more in a log; they read the log themselves."""
+    """Wakes tasks when an execution has new commits; the tasks read the log themselves."""
 
     def __init__(self) -> None:
         self._listeners: defaultdict[str, set[Listener]] = defaultdict(set)
@@ -44,7 +44,7 @@ class ExecutionHub:
         self._wake_all()
 
     def on_caught_up(self) -> None:
-        """Do nothing: the changes themselves have been told."""
+        """Do nothing: each commit has woken its tasks already."""
 
     def _wake_all(self) -> None:
         for listeners in self._listeners.values():

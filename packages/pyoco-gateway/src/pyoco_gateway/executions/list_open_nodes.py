@@ -2,9 +2,9 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import anyio
 
@@ -21,25 +21,13 @@ from pyoco_gateway.executions.index.open_queries import (
 )
 from pyoco_gateway.executions.index.tables import ExecutionTables
 from pyoco_gateway.executions.list_executions import ExecutionReader
+from pyoco_gateway.executions.wait_details import OpenWait, ReadWaitDetails
 from pyoco_gateway.index.signed_cursors import CursorError, SignedCursors
 from pyoco_protocol.executions.camel import JsonObject
 from pyoco_protocol.problems import InvalidRequestError
 
 # The kind of cursors of these lists.
 _NODES: Final = "n"
-
-# Tenant, execution and node.
-NodePlace = tuple[str, str, str]
-
-
-class WaitDetails(Protocol):
-    """Reads what the heads of executions do not say of a wait."""
-
-    async def of(self, nodes: Sequence[NodePlace]) -> Mapping[tuple[str, str], JsonObject]:
-        """Return `prompt` and `waitKey` of waiting nodes by execution and node.
-
-        What a node lacks is left out. A node that does not wait any more has neither.
-        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +57,7 @@ class ListOpenNodes:
     stream: str
     index: ExecutionIndex
     approvable: FindApprovable
-    details: WaitDetails
+    read_details: ReadWaitDetails
     # Below the time limit of a request, or the wait would end with an error.
     max_wait_sec: float
     clock: Callable[[], float] = field(default=time.time)
@@ -96,7 +84,7 @@ class ListOpenNodes:
             next_cursor = cursors.write(values, query.fingerprint)
         items = [node.item for node in found.nodes]
         if query.open_list is OpenList.WAITS:
-            items = await self._with_details(items, query.tenant_id)
+            items = await self._with_details(items)
         return OpenNodeList(items, next_cursor, found.total)
 
     async def _page(self, query: OpenNodeQuery) -> tuple[_Found, SignedCursors]:
@@ -128,14 +116,13 @@ class ListOpenNodes:
 
         return await self.reader.query(find), cursors
 
-    async def _with_details(self, items: Sequence[str], tenant_id: str) -> list[str]:
+    async def _with_details(self, items: Sequence[str]) -> list[str]:
         nodes: list[JsonObject] = [json.loads(item) for item in items]
-        details = await self.details.of(
-            [(tenant_id, node["executionId"], node["nodeId"]) for node in nodes]
-        )
-        for node in nodes:
+        waits = [OpenWait(node["executionId"], node["nodeId"], node["since"]) for node in nodes]
+        details = await self.read_details(waits)
+        for node, wait in zip(nodes, waits, strict=True):
             # The head has the beginning of a long wait key only.
-            node.update(details.get((node["executionId"], node["nodeId"]), {}))
+            node.update(details.get(wait, {}))
         return [json.dumps(node, separators=(",", ":")) for node in nodes]
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from pyoco_gateway.access.caller import tenant_of
 from pyoco_gateway.executions.index.list_query import (
     MAX_LABELS,
     MAX_VERSION,
@@ -14,7 +15,6 @@ from pyoco_gateway.executions.index.list_query import (
     parse_execution_query,
 )
 from pyoco_gateway.executions.list_services import ExecutionListServices
-from pyoco_gateway.executions.read_requests import tenant_of
 from pyoco_gateway.http.openapi import problems, query_parameter
 from pyoco_gateway.http.provided import provided
 from pyoco_gateway.http.query_reader import (
@@ -96,12 +96,12 @@ async def get_executions(request: Request) -> Response:
     Go on with `cursor` = `nextCursor` until that is null. An execution that changes while you read
     is listed again at the end, so no page lacks one; with `order=created` the order never changes.
     """
-    query = parse_execution_query(request.query_params.multi_items(), tenant_of(request))
+    query = parse_execution_query(request.query_params.multi_items(), tenant_of(request.scope))
     found = await provided(request.scope, ExecutionListServices).executions(query)
     return page(found.items, nextCursor=found.next_cursor)
 
 
 def page(items: Sequence[str], **fields: Any) -> Response:
-    """Return the answer with these items, each of which is JSON, and these fields."""
+    """Return the answer with these items, which are JSON already, and these fields."""
     rest = json.dumps(fields, separators=(",", ":"))[1:]
     return Response(f'{{"items":[{",".join(items)}],{rest}', media_type="application/json")

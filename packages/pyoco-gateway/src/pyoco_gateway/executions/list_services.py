@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pyoco_gateway.executions.approvers import FindApprovable
 from pyoco_gateway.executions.index.execution_index import ExecutionIndex
 from pyoco_gateway.executions.list_executions import ExecutionReader, ListExecutions
-from pyoco_gateway.executions.list_open_nodes import ListOpenNodes, WaitDetails
+from pyoco_gateway.executions.list_open_nodes import ListOpenNodes
+from pyoco_gateway.executions.wait_details import ReadWaitDetails
 from pyoco_gateway.graphs.pinned_graphs import PinnedGraphs
 from pyoco_gateway.http.provided import Provided
 from pyoco_protocol.jetstream.bucket_watch import StreamWatch
@@ -29,7 +30,7 @@ class ExecutionListServices(Provided):
         watch: StreamWatch,
         index: ExecutionIndex,
         graphs: PinnedGraphs,
-        details: WaitDetails,
+        read_details: ReadWaitDetails,
         request_timeout_sec: float,
     ) -> "ExecutionListServices":
         """Return the services; a wait for ready Tasks takes at most half the time of a request."""
@@ -43,7 +44,7 @@ class ExecutionListServices(Provided):
                 stream,
                 index,
                 FindApprovable(reader, graphs),
-                details,
+                read_details,
                 max_wait_sec=request_timeout_sec / 2,
             ),
         )

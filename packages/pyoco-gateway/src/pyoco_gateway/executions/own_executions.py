@@ -20,7 +20,7 @@ from pyoco_protocol.problems import (
 
 @dataclass(frozen=True, slots=True)
 class OwnExecutions:
-    """Reads states and logs; raises ExecutionNotFoundError for what the tenant does not have."""
+    """Reads states and logs; raises ExecutionNotFoundError for those of other tenants."""
 
     reader: StateReader
     log: ExecutionLog
@@ -64,7 +64,7 @@ class OwnExecutions:
         return logged
 
     async def _tenant_of(self, last: StoredCommit) -> str | None:
-        """Return the tenant; None if neither the last nor the first commit tells it."""
+        """Return the tenant; None if neither the last nor the first commit names it."""
         known = self.reader.cache.get(last.execution_id)
         if known is not None:
             return known.state.tenant_id

@@ -5,9 +5,9 @@ from typing import Any, Final
 
 from starlette.requests import Request
 
-from pyoco_gateway.access.caller import DEFAULT_TENANT, caller_of
 from pyoco_gateway.executions.event_pages import EventQuery
 from pyoco_gateway.executions.read_execution import ExecutionQuery
+from pyoco_gateway.http.openapi import query_parameter
 from pyoco_gateway.http.query_reader import QueryReader, one_of, text, whole_number
 from pyoco_protocol.executions.events import EVENT_CLASSES, EVENT_TYPES
 from pyoco_protocol.problems import InvalidRequestError
@@ -24,11 +24,6 @@ _TYPES: Final = {name: name for name in EVENT_CLASSES}
 # Numbers of events. 0 stands for the place before the first one.
 _seq = partial(whole_number, least=1, most=MAX_SEQ)
 _seq_or_zero = partial(whole_number, least=0, most=MAX_SEQ)
-
-
-def tenant_of(request: Request) -> str:
-    """Return the tenant whose executions the request may read."""
-    return caller_of(request.scope).tenant_id or DEFAULT_TENANT
 
 
 def execution_query(request: Request) -> ExecutionQuery:
@@ -82,57 +77,47 @@ def _reader(request: Request) -> QueryReader:
     return QueryReader(request.query_params.multi_items(), InvalidRequestError)
 
 
-def _parameter(name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "in": "query",
-        "name": name,
-        "required": False,
-        "description": description,
-        "schema": schema,
-    }
-
-
 def _number(least: int, most: int, default: int | None = None) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "integer", "minimum": least, "maximum": most}
     return schema if default is None else {**schema, "default": default}
 
 
 EXECUTION_PARAMETERS: Final = [
-    _parameter(
+    query_parameter(
         "atSeq",
         "The state after this event. It never changes. Beyond the last event the answer is 422 "
         "`SEQ_OUT_OF_RANGE`.",
         _number(1, MAX_SEQ),
     ),
-    _parameter("minSeq", "Wait until the execution has this event.", _number(1, MAX_SEQ)),
-    _parameter(
+    query_parameter("minSeq", "Wait until the execution has this event.", _number(1, MAX_SEQ)),
+    query_parameter(
         "waitSec",
         "How long to wait for `minSeq`, at most half of `PYOCO_HTTP_REQUEST_TIMEOUT_SEC`; then the "
         "answer is 503 `SEQ_NOT_REACHED`.",
         _number(0, _MAX_WAIT_SEC, _DEFAULT_WAIT_SEC),
     ),
-    _parameter(
+    query_parameter(
         "include",
         "`values` adds input, outputs, prompts, late results and the result.",
         {"type": "string", "enum": ["values"]},
     ),
 ]
 EVENT_PARAMETERS: Final = [
-    _parameter("afterSeq", "Begin after this event.", _number(0, MAX_SEQ, 0)),
-    _parameter("limit", "Maximum number of events.", _number(1, _MAX_LIMIT, _DEFAULT_LIMIT)),
-    _parameter(
+    query_parameter("afterSeq", "Begin after this event.", _number(0, MAX_SEQ, 0)),
+    query_parameter("limit", "Maximum number of events.", _number(1, _MAX_LIMIT, _DEFAULT_LIMIT)),
+    query_parameter(
         "type",
         "Only events of these types.",
         {"type": "array", "items": {"type": "string", "enum": list(EVENT_TYPES)}},
     ),
-    _parameter(
+    query_parameter(
         "nodeId",
         "Only events of this node.",
         {"type": "string", "minLength": 1, "maxLength": 512},
     ),
 ]
 STREAM_PARAMETERS: Final = [
-    _parameter("afterSeq", "As `Last-Event-ID`, which comes first.", _number(0, MAX_SEQ)),
+    query_parameter("afterSeq", "As `Last-Event-ID`, which comes first.", _number(0, MAX_SEQ)),
     {
         "in": "header",
         "name": LAST_EVENT_ID,

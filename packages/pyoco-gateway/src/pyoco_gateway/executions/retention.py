@@ -31,7 +31,7 @@ Forget = Callable[[EndedExecution], Awaitable[None]]
 class Retention:
     """Purges the logs of ended executions up to the last commit that this gateway knows.
 
-    Several gateways may do this at once: a purge of what is gone removes nothing. Checkpoints
+    Several gateways may do this at once: a repeated purge removes nothing. Checkpoints
     expire by themselves.
     """
 
@@ -49,7 +49,7 @@ class Retention:
             await anyio.sleep(min(_PAUSE_SEC, self.retention_sec * _EXCESS))
 
     async def remove_ended(self) -> int:
-        """Remove executions whose retention is over; return how many this gateway has removed."""
+        """Remove expired executions; return how many this gateway has removed."""
         before = instant(round((self.clock() - self.retention_sec) * 1000))
         removed = 0
         for ended in await self.find_ended(before, _BATCH):
@@ -57,7 +57,7 @@ class Retention:
             try:
                 commits = await self.log.purge(ended.execution_id, ended.revision)
             except (BrokerUnavailableError, RefusedError) as error:
-                _log.info("executions not removed now", extra={**fields, "reason": str(error)})
+                _log.info("execution not removed now", extra={**fields, "reason": str(error)})
                 break
             await self.forget(ended)
             if commits:

@@ -87,7 +87,7 @@ class ExecutionEvents:
         self.wakeup.set()
 
     async def run(self) -> None:
-        """Read the log until the execution has ended; later commits are told by the hub."""
+        """Read the log until the execution has ended; the hub wakes it for new commits."""
         while not self.is_over:
             try:
                 await self._read_new()

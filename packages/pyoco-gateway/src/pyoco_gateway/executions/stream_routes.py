@@ -5,7 +5,8 @@ from contextlib import ExitStack
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from pyoco_gateway.executions.read_requests import STREAM_PARAMETERS, resume_seq, tenant_of
+from pyoco_gateway.access.caller import tenant_of
+from pyoco_gateway.executions.read_requests import STREAM_PARAMETERS, resume_seq
 from pyoco_gateway.executions.read_services import ExecutionReadServices
 from pyoco_gateway.http.openapi import problems
 from pyoco_gateway.http.provided import provided
@@ -39,7 +40,7 @@ async def get_execution_stream(request: Request, execution_id: str) -> Response:
     open_stream = provided(request.scope, ExecutionReadServices).stream
     with ExitStack() as held:
         take_slot(request, held)
-        events = await open_stream(execution_id, tenant_of(request), after_seq, held)
+        events = await open_stream(execution_id, tenant_of(request.scope), after_seq, held)
         if events is None:
             # A browser does not reconnect after 204.
             return Response(status_code=204)

@@ -5,6 +5,7 @@ from typing import Final
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from pyoco_gateway.access.caller import tenant_of
 from pyoco_gateway.access.recheck import require_valid_key
 from pyoco_gateway.executions.index.list_query import (
     MAX_WAIT_SEC,
@@ -14,7 +15,6 @@ from pyoco_gateway.executions.index.list_query import (
 )
 from pyoco_gateway.executions.list_routes import GRAPH_PARAMETER, PAGE_PARAMETERS, page
 from pyoco_gateway.executions.list_services import ExecutionListServices
-from pyoco_gateway.executions.read_requests import tenant_of
 from pyoco_gateway.http.openapi import problems, query_parameter
 from pyoco_gateway.http.provided import provided
 from pyoco_protocol.http.executions import OpenNodePage
@@ -41,7 +41,7 @@ _WAIT_SEC: Final = query_parameter(
 async def get_waits(request: Request) -> Response:
     """List the nodes that wait for a resume, the longest wait first."""
     pairs = request.query_params.multi_items()
-    return await _listed(request, parse_wait_query(pairs, tenant_of(request)))
+    return await _listed(request, parse_wait_query(pairs, tenant_of(request.scope)))
 
 
 @router.get(
@@ -56,7 +56,7 @@ async def get_ready_tasks(request: Request) -> Response:
     list is answered only after this time.
     """
     pairs = request.query_params.multi_items()
-    return await _listed(request, parse_ready_query(pairs, tenant_of(request)))
+    return await _listed(request, parse_ready_query(pairs, tenant_of(request.scope)))
 
 
 async def _listed(request: Request, query: OpenNodeQuery) -> Response:

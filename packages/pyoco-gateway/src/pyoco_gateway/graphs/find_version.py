@@ -16,7 +16,7 @@ class FindVersion:
     """Reads versions from the leader; raises GraphNotFoundError for unknown ones."""
 
     versions: GraphVersions
-    # The stream sequences of versions that were asked for, the latest last.
+    # The stream sequences of requested versions, the one used last at the end.
     _known: OrderedDict[tuple[str, str, int], int] = field(default_factory=OrderedDict)
 
     async def latest(self, tenant: str, graph_id: str) -> StoredVersion:

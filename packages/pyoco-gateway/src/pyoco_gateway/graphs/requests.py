@@ -6,12 +6,10 @@ from typing import Final
 
 from starlette.requests import Request
 
-from pyoco_gateway.access.caller import DEFAULT_TENANT, caller_of
+from pyoco_gateway.http.query_reader import DEFAULT_LIMIT, QueryReader, limit
 from pyoco_protocol.graphs.document import GRAPH_ID_PATTERN
 from pyoco_protocol.problems import InvalidRequestError
 
-DEFAULT_LIMIT: Final = 50
-MAX_LIMIT: Final = 200
 IF_MATCH: Final = "If-Match"
 
 _GRAPH_ID: Final = re.compile(GRAPH_ID_PATTERN)
@@ -26,11 +24,6 @@ class PageQuery:
 
     cursor: str | None
     limit: int
-
-
-def tenant_of(request: Request) -> str:
-    """Return the tenant whose graphs the request may use."""
-    return caller_of(request.scope).tenant_id or DEFAULT_TENANT
 
 
 def valid_graph_id(graph_id: str) -> str:
@@ -57,33 +50,26 @@ def expected_version(request: Request) -> int | None:
     return int(match.group(1) or match.group(2))
 
 
-def page_query(request: Request, *, cursor: re.Pattern[str]) -> PageQuery:
+def _page_query(request: Request, cursor_pattern: re.Pattern[str]) -> PageQuery:
     """Return `limit` and `cursor`; raise InvalidRequestError with the faults of both."""
-    faults: list[tuple[str, str]] = []
-    query = request.query_params
-    faults += [
-        (name, "is given more than once")
-        for name in dict.fromkeys(query)
-        if len(query.getlist(name)) > 1
-    ]
-    limit = DEFAULT_LIMIT
-    if (text := query.get("limit")) is not None:
-        limit = int(text) if _NUMBER.fullmatch(text) else 0
-        if not 1 <= limit <= MAX_LIMIT:
-            faults.append(("limit", f"must be a number from 1 to {MAX_LIMIT}"))
-    start = query.get("cursor")
-    if start is not None and not cursor.fullmatch(start):
-        faults.append(("cursor", "must be the nextCursor of an earlier page"))
-    if faults:
-        raise InvalidRequestError(faults)
-    return PageQuery(start, limit)
+
+    def cursor(value: str) -> str:
+        if not cursor_pattern.fullmatch(value):
+            raise ValueError("must be the nextCursor of an earlier page")
+        return value
+
+    reader = QueryReader(request.query_params.multi_items(), InvalidRequestError)
+    length = reader.one("limit", limit) or DEFAULT_LIMIT
+    start = reader.one("cursor", cursor)
+    reader.finish()
+    return PageQuery(start, length)
 
 
 def graph_page_query(request: Request) -> PageQuery:
-    """Return the query of a list of graphs, whose cursor is the last id of a page."""
-    return page_query(request, cursor=_GRAPH_ID)
+    """Return the query of a list of graphs; its cursor is the last id of a page."""
+    return _page_query(request, _GRAPH_ID)
 
 
 def version_page_query(request: Request) -> PageQuery:
-    """Return the query of a list of versions, whose cursor is the last number of a page."""
-    return page_query(request, cursor=_NUMBER)
+    """Return the query of a list of versions; its cursor is the last number of a page."""
+    return _page_query(request, _NUMBER)

@@ -7,22 +7,20 @@ from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from pyoco_gateway.access.caller import caller_of
+from pyoco_gateway.access.caller import caller_of, tenant_of
 from pyoco_gateway.graphs.requests import (
-    DEFAULT_LIMIT,
     IF_MATCH,
-    MAX_LIMIT,
     expected_version,
     graph_page_query,
-    tenant_of,
     valid_graph_id,
     version_number,
     version_page_query,
 )
 from pyoco_gateway.graphs.services import GraphServices
 from pyoco_gateway.http.content_checks import required_media_type
-from pyoco_gateway.http.openapi import problems
+from pyoco_gateway.http.openapi import problems, query_parameter
 from pyoco_gateway.http.provided import provided
+from pyoco_gateway.http.query_reader import DEFAULT_LIMIT, MAX_LIMIT
 from pyoco_protocol.graphs.document import GRAPH_ID_PATTERN
 from pyoco_protocol.graphs.problems import GraphInvalidError
 from pyoco_protocol.http.graphs import GraphPage, GraphStored, GraphValidation, GraphVersionView
@@ -39,7 +37,7 @@ _DOCUMENT: Final[dict[str, Any]] = {
         "content": {_JSON: _SCHEMA, "application/yaml": _SCHEMA},
     }
 }
-# Whatever is sent is checked, and the answer lists its problems.
+# Any body is accepted; the answer lists its problems.
 _ANYTHING: Final[dict[str, Any]] = {
     "requestBody": {
         "required": True,
@@ -62,21 +60,17 @@ _STORE: Final[dict[str, Any]] = {
         },
     ],
 }
-_PAGE: Final[list[dict[str, Any]]] = [
-    {
-        "in": "query",
-        "name": "limit",
-        "required": False,
-        "description": "Maximum number of items.",
-        "schema": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
-    },
-    {
-        "in": "query",
-        "name": "cursor",
-        "required": False,
-        "description": "The `nextCursor` of the page before.",
-        "schema": {"type": "string", "minLength": 1, "maxLength": 64},
-    },
+_PAGE: Final = [
+    query_parameter(
+        "limit",
+        "Maximum number of items.",
+        {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
+    ),
+    query_parameter(
+        "cursor",
+        "The `nextCursor` of the page before.",
+        {"type": "string", "minLength": 1, "maxLength": 64},
+    ),
 ]
 
 
@@ -100,7 +94,7 @@ async def put_graph(request: Request, graph_id: _GraphId) -> Response:
     services = provided(request.scope, GraphServices)
     media_type = required_media_type(request.scope)
     result = await services.put(
-        tenant_of(request),
+        tenant_of(request.scope),
         valid_graph_id(graph_id),
         await request.body(),
         media_type,
@@ -151,7 +145,7 @@ async def get_graphs(request: Request) -> Response:
     """List the graphs of the tenant, each with its latest version, without documents."""
     query = graph_page_query(request)
     reads = provided(request.scope, GraphServices).reads
-    page = await reads.graphs(tenant_of(request), after=query.cursor or "", limit=query.limit)
+    page = await reads.graphs(tenant_of(request.scope), after=query.cursor or "", limit=query.limit)
     return _answer(page)
 
 
@@ -165,7 +159,7 @@ async def get_graphs(request: Request) -> Response:
 async def get_graph(request: Request, graph_id: str) -> Response:
     """Return the latest version of a graph with its document."""
     reads = provided(request.scope, GraphServices).reads
-    return _answer(await reads.latest(tenant_of(request), graph_id))
+    return _answer(await reads.latest(tenant_of(request.scope), graph_id))
 
 
 @router.get(
@@ -181,7 +175,7 @@ async def get_graph_versions(request: Request, graph_id: str) -> Response:
     query = version_page_query(request)
     reads = provided(request.scope, GraphServices).reads
     page = await reads.history(
-        tenant_of(request),
+        tenant_of(request.scope),
         graph_id,
         before=None if query.cursor is None else int(query.cursor),
         limit=query.limit,
@@ -202,7 +196,7 @@ async def get_graph_version(request: Request, graph_id: str, version: str) -> Re
     number = version_number(version)
     if number is None:
         raise GraphNotFoundError(graph_id)
-    return _answer(await reads.version(tenant_of(request), graph_id, number))
+    return _answer(await reads.version(tenant_of(request.scope), graph_id, number))
 
 
 def _answer(

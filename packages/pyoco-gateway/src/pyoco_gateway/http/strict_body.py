@@ -2,17 +2,15 @@
 
 import hashlib
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 
-from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic import JsonValue
 from starlette.requests import Request
 
-from pyoco_gateway.http.json_body import refusal_of, require_json
+from pyoco_gateway.http.json_body import require_json
 from pyoco_gateway.http.json_limits import JsonFaultError, value_in
 from pyoco_protocol.canonical import canonical_json
 from pyoco_protocol.problems import InvalidRequestError
-
-Body = TypeVar("Body", bound=BaseModel)
 
 _NOT_AN_OBJECT: Final = "must be a JSON object"
 _NOT_UNICODE: Final = "has a text that is not valid Unicode"
@@ -26,14 +24,6 @@ class StrictBody:
     request_hash: str
     # The length of the canonical form in bytes.
     size: int
-
-    def as_model(self, model: type[Body]) -> Body:
-        """Return the object as a model; raise InvalidRequestError if it does not fit."""
-        try:
-            return model.model_validate(self.value)
-        except ValidationError as error:
-            # Not chained: the original error would carry values of the body into the log.
-            raise refusal_of(error) from None
 
 
 async def read_strict_body(request: Request) -> StrictBody:

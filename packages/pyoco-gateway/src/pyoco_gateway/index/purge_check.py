@@ -59,7 +59,7 @@ class PurgeCheck(Generic[C, T]):
             await self.check()
 
     async def check(self) -> None:
-        """Let the watch start over if the index has what the stream has no more."""
+        """Restart the watch if the index has entries that the stream has lost."""
         if not self._broker.is_up:
             return
         try:

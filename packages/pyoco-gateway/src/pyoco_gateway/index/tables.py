@@ -1,4 +1,4 @@
-"""The two types of which an index is made: the changes that it follows, and its tables."""
+"""The two types that make an index: the changes that it follows, and its tables."""
 
 from collections.abc import Sequence
 from typing import Protocol, TypeVar

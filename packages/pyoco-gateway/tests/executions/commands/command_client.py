@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 
+from execution_requests import refusal
 from pyoco_testkit.eventually import eventually
 from pyoco_testkit.graph_documents import JsonObject, line
 
@@ -69,11 +70,6 @@ async def serves_executions(client: Commands) -> Commands:
 
     await eventually(status, httpx.codes.OK)
     return client
-
-
-def refusal(answer: httpx.Response) -> tuple[int, str]:
-    """Return the status and the code of an error."""
-    return answer.status_code, answer.json()["error"]["code"]
 
 
 def reason(answer: httpx.Response) -> str:

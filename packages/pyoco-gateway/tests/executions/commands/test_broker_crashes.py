@@ -12,9 +12,10 @@ import httpx
 import pytest
 
 from conftest import uses_broker
-from executions.commands.command_client import STREAM, Commands, refusal
+from execution_requests import refusal
+from executions.commands.command_client import STREAM, Commands
 from executions.log.log_parts import CommandSide, execution_broker
-from pyoco_protocol.executions.commits import chain_start, commit_from
+from pyoco_protocol.executions.commits import CommitRecord, chain_start, commit_from
 from pyoco_testkit.eventually import eventually
 from pyoco_testkit.graph_documents import JsonObject, edges_of
 from pyoco_testkit.nats_server import NatsServer
@@ -125,7 +126,10 @@ async def test_no_command_is_lost_or_doubled_while_the_broker_is_killed(
                 await nats_server.start()
         assert writers.repeats > 0
 
-        await check_log(store, path, writers.settled)
+        records = await checked_log(store, path)
+        check_l09_one_winner_per_attempt(records)
+        check_l11_liveness(records)
+        check_l12_idempotency(records, writers.settled)
         views = [(await each.http.get(path)).json() for each in clients]
         assert views[0] == views[1]
         assert views[0]["status"] == "COMPLETED"
@@ -136,16 +140,40 @@ async def test_no_command_is_lost_or_doubled_while_the_broker_is_killed(
             await eventually(partial(listed, client), listed_as(views[0]))
 
 
-async def check_log(store: "Store", path: str, settled: dict[str, JsonObject]) -> None:
-    """Every number is there once, the chain holds, and each key has one effect."""
+async def checked_log(store: "Store", path: str) -> list[CommitRecord]:
+    """Return the commits: every number is there once, and the chain holds."""
     execution_id = path.rpartition("/")[2]
     n, seq, previous = 0, 0, chain_start(execution_id)
-    answers: dict[str, JsonObject] = {}
+    records = []
     for message in await store._messages(STREAM):
         body = message.data or b""
         record = commit_from(body)
         assert (record.n, record.first_seq, record.prev_hash) == (n + 1, seq + 1, previous)
         n, seq, previous = record.n, record.last_seq, sha256(body).hexdigest()
+        records.append(record)
+    return records
+
+
+def check_l09_one_winner_per_attempt(records: list[CommitRecord]) -> None:
+    events = [event for record in records for event in record.events]
+    for kind in ("NODE_STARTED", "NODE_SUCCEEDED"):
+        attempts = Counter(
+            (event.payload["nodeId"], event.payload["attempt"])
+            for event in events
+            if event.type == kind
+        )
+        assert set(attempts.values()) == {1}
+
+
+def check_l11_liveness(records: list[CommitRecord]) -> None:
+    for record in records:
+        assert bool(record.head["open"]) is (record.head["status"] == "ACTIVE")
+
+
+def check_l12_idempotency(records: list[CommitRecord], settled: dict[str, JsonObject]) -> None:
+    """Each key has one effect, and its answer is the one that the client got."""
+    answers: dict[str, JsonObject] = {}
+    for record in records:
         key = record.command.idempotency_key
         assert key is not None
         assert key not in answers

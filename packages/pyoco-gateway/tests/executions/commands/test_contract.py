@@ -6,15 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from executions.commands.command_client import (
-    LINE,
-    TASK,
-    Commands,
-    commits_of,
-    outcome,
-    reason,
-    refusal,
-)
+from execution_requests import refusal
+from executions.commands.command_client import LINE, TASK, Commands, commits_of, outcome, reason
 from pyoco_protocol.canonical import canonical_json
 from pyoco_testkit.graph_documents import JsonObject, line
 

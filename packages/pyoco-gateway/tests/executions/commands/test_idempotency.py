@@ -8,15 +8,8 @@ import anyio
 import httpx
 import pytest
 
-from executions.commands.command_client import (
-    LINE,
-    TASK,
-    Commands,
-    commits_of,
-    outcome,
-    reason,
-    refusal,
-)
+from execution_requests import refusal
+from executions.commands.command_client import LINE, TASK, Commands, commits_of, outcome, reason
 from pyoco_testkit.graph_documents import JsonObject, forked, line
 from pyoco_testkit.nats_server import NatsServer
 
@@ -42,7 +35,7 @@ async def sent_at_once(
 
 
 @pytest.mark.parametrize("rest", ["nodes/t/start", "cancel", "start"])
-async def test_fifty_requests_with_one_key_at_two_gateways_make_one_commit(
+async def test_l12_fifty_requests_with_one_key_at_two_gateways_make_one_commit(
     commands: Commands,
     start_gateway: "StartGateway",
     nats_server: NatsServer,
@@ -60,7 +53,7 @@ async def test_fifty_requests_with_one_key_at_two_gateways_make_one_commit(
     assert len(await commits_of(store, path)) == before + 1
 
 
-async def test_fifty_creations_with_one_key_at_two_gateways_make_one_execution(
+async def test_l12_fifty_creations_with_one_key_at_two_gateways_make_one_execution(
     commands: Commands, start_gateway: "StartGateway", nats_server: NatsServer, store: "Store"
 ) -> None:
     await commands.put_graph()

@@ -7,14 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from executions.commands.command_client import (
-    IDEMPOTENCY,
-    TASK,
-    Commands,
-    commits_of,
-    reason,
-    refusal,
-)
+from execution_requests import refusal
+from executions.commands.command_client import IDEMPOTENCY, TASK, Commands, commits_of, reason
 from executions.log.log_parts import CommandSide, execution_broker
 from executions.log.log_writer import LogWriter
 from pyoco_gateway.executions.core.limits import MAX_EVENTS

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from executions.commands.command_client import IDEMPOTENCY, Commands, refusal
+from execution_requests import refusal
+from executions.commands.command_client import IDEMPOTENCY, Commands
 from pyoco_testkit.graph_documents import JsonObject
 from two_tenants import asked_of_broker
 

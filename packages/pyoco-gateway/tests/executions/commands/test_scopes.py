@@ -6,14 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from executions.commands.command_client import (
-    TASK,
-    Commands,
-    commits_of,
-    reason,
-    refusal,
-    serves_executions,
-)
+from execution_requests import refusal
+from executions.commands.command_client import TASK, Commands, commits_of, reason, serves_executions
 from key_admin import HeldKey, Keyed, knows
 from pyoco_gateway.access.caller import KeyScope
 from pyoco_testkit.graph_documents import JsonObject, line

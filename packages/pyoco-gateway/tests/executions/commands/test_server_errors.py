@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from executions.commands.command_client import Commands, commits_of, refusal
+from execution_requests import refusal
+from executions.commands.command_client import Commands, commits_of
 from pyoco_gateway.executions import send_command
 from pyoco_gateway.executions.log import appender, commit_plan
 from pyoco_protocol.executions.commits import chain_start

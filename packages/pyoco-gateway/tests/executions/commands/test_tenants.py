@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from executions.commands.command_client import Commands, commits_of, refusal, serves_executions
+from execution_requests import refusal
+from executions.commands.command_client import Commands, commits_of, serves_executions
 from two_tenants import Pair, shown
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
 """The laws of executions, by their numbers, on random graphs and random histories.
 
-L12 is about idempotency keys, which the rules do not know; the log looks them up before.
+L12 is about idempotency keys, which the rules do not know; the log looks them up before. Its tests
+are those named `l12` in `executions/log` and `executions/commands`.
 """
 
 import json

@@ -1,27 +1,11 @@
-"""A broker with the streams of executions, and an index that follows them."""
+"""An index that follows the executions of a fresh broker."""
 
 from collections.abc import AsyncGenerator
 
 import pytest
 
 from executions.index.indexed import Indexed, indexing
-from executions.log.log_parts import execution_broker
-from pyoco_protocol.jetstream.connection import Broker
-from pyoco_testkit.nats_server import NatsServer
 from stored_executions import StoredExecutions
-
-
-@pytest.fixture
-async def broker(nats_server: NatsServer) -> AsyncGenerator[Broker]:
-    """Give a connection to a fresh broker with the streams of executions."""
-    async with execution_broker(nats_server.url) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def stored(broker: Broker) -> StoredExecutions:
-    """Give what writes and reads executions."""
-    return StoredExecutions(broker)
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from pyoco_gateway.executions.index.list_query import (
 )
 from pyoco_gateway.executions.index.pages import page_of
 from pyoco_gateway.executions.index.tables import Applied, ExecutionTables
-from pyoco_gateway.executions.log.own_commits import OwnCommits
+from pyoco_gateway.executions.own_commits import OwnCommits
 from pyoco_gateway.index.hashes import hashed
 from pyoco_protocol.executions.actors import Actor, ActorKind
 from pyoco_protocol.executions.commits import CommandRecord, CommitRecord, EventRecord

@@ -1,9 +1,8 @@
 """The index of executions on a real broker, without HTTP."""
 
 import json
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
@@ -16,31 +15,16 @@ from pyoco_gateway.executions.index.list_query import (
     parse_wait_query,
 )
 from pyoco_gateway.executions.index.purge_check import PurgeCheck
-from pyoco_gateway.executions.list_open_nodes import NodePlace, OpenNodeList
+from pyoco_gateway.executions.list_open_nodes import OpenNodeList
 from pyoco_gateway.executions.list_services import ExecutionListServices
 from pyoco_gateway.executions.load_open_nodes import LoadOpenNodes
+from pyoco_gateway.executions.values import ReadValues
+from pyoco_gateway.executions.wait_details import ReadWaitDetails
 from pyoco_protocol.jetstream.bucket_watch import StreamWatch
 from pyoco_testkit.eventually import eventually
 from stored_executions import StoredExecutions
 
 JsonObject = dict[str, Any]
-
-
-@dataclass
-class Prompts:
-    """The prompts of waiting nodes, given by the test."""
-
-    known: dict[tuple[str, str], JsonObject] = field(default_factory=dict)
-    asked: list[NodePlace] = field(default_factory=list)
-
-    async def of(self, nodes: Sequence[NodePlace]) -> Mapping[tuple[str, str], JsonObject]:
-        """Return the given prompts."""
-        self.asked += nodes
-        return {
-            (execution_id, node_id): {"prompt": prompt}
-            for _, execution_id, node_id in nodes
-            if (prompt := self.known.get((execution_id, node_id))) is not None
-        }
 
 
 class Indexed:
@@ -68,14 +52,13 @@ class Indexed:
             latest_first=True,
         )
         self.index.watch_position = lambda: self.watch.revision
-        self.prompts = Prompts()
         self.services = ExecutionListServices.of(
             broker=broker,
             stream=stream,
             watch=self.watch,
             index=self.index,
             graphs=stored.graphs,
-            details=self.prompts,
+            read_details=ReadWaitDetails(stored.reader, ReadValues(stored.log)),
             request_timeout_sec=request_timeout_sec,
         )
         self.purge_check = PurgeCheck(

@@ -1,20 +1,10 @@
-"""A broker with the streams of executions, and the command side of one gateway on it."""
-
-from collections.abc import AsyncGenerator
+"""The command side of one gateway on a fresh broker."""
 
 import pytest
 
-from executions.log.log_parts import CommandSide, execution_broker, store_graph, task
+from executions.log.log_parts import CommandSide, store_graph, task
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_testkit.graph_documents import line
-from pyoco_testkit.nats_server import NatsServer
-
-
-@pytest.fixture
-async def broker(nats_server: NatsServer) -> AsyncGenerator[Broker]:
-    """Give a connection to a fresh broker with the streams of executions."""
-    async with execution_broker(nats_server.url) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -281,10 +281,9 @@ async def test_a_cancel_gets_through_against_eight_busy_writers(
     assert cancel == len(records) - 1
 
 
-async def test_a_graph_with_one_task_can_be_raced_by_many_starters(
+async def test_l09_one_winner_per_attempt_among_many_starters_at_two_gateways(
     side: CommandSide, other: CommandSide
 ) -> None:
-    """One winner for each attempt, whatever the states of the gateways."""
     await store_graph(side.broker, line(task()), "one")
     execution_id = await side.created(graph_id="one")
     won: list[str] = []

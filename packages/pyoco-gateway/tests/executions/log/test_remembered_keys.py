@@ -1,20 +1,71 @@
 """Idempotency keys in states: how many are remembered, also by a cold gateway."""
 
 from dataclasses import replace
+from random import Random
 
 import pytest
 
 from executions.log.log_parts import NAMES, CommandSide, keyed_request, path_of
 from executions.log.log_writer import LogWriter
 from pyoco_gateway.executions.log.logged_state import MAX_KEYS
-from pyoco_protocol.executions.commands import PutNodeWaiting, StartNode
+from pyoco_protocol.executions.commands import (
+    AnyCommand,
+    PutNodeWaiting,
+    ResumeNode,
+    StartNode,
+)
 from pyoco_protocol.problems import (
     CommandRejectedError,
+    ExecutionKeyReusedError,
     ExecutionNotFoundError,
     LogCorruptError,
 )
+from pyoco_testkit.graph_documents import JsonObject
 
 START = StartNode(node_id="t")
+
+
+# Each may be accepted again and again. Two of them have the same endpoint and other bodies.
+TOGGLES: list[AnyCommand] = [
+    PutNodeWaiting(node_id="t"),
+    PutNodeWaiting(node_id="t", wait_key="k"),
+    ResumeNode(node_id="t"),
+    ResumeNode(node_id="t", resume_key="k"),
+]
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_l12_a_key_commits_once_per_endpoint_and_repeats_get_the_first_answer(
+    side: CommandSide, seed: int
+) -> None:
+    """Random requests with few keys, through two gateways that do not follow each other."""
+    rng = Random(seed)
+    gateways = (side, CommandSide(side.broker))
+    execution_id = await side.created()
+    await side.send(execution_id, START, "start")
+    first: dict[tuple[str, str], tuple[AnyCommand, JsonObject]] = {}
+    repeats = 0
+    for _ in range(80):
+        command, key = rng.choice(TOGGLES), rng.choice("abcdef")
+        request = (f"POST {path_of(execution_id, command)}", key)
+        known, body = first.get(request, (None, {}))
+        try:
+            answer = await rng.choice(gateways).send(execution_id, command, key)
+        except ExecutionKeyReusedError:
+            assert known not in (None, command)
+        except CommandRejectedError:
+            assert known is None
+        else:
+            assert answer.is_replay is (known is not None)
+            assert known in (None, command)
+            if known is not None:
+                assert answer.body == body
+                repeats += 1
+            elif answer.body["effect"] == "APPLIED":
+                first[request] = (command, answer.body)
+    commands = [each.command for each in (await side.commits(execution_id))[2:]]
+    assert [(each.endpoint, each.idempotency_key) for each in commands] == list(first)
+    assert repeats > 5
 
 
 async def with_keyed_commits(side: CommandSide, count: int) -> str:

@@ -175,4 +175,3 @@ Command = Annotated[AnyCommand, Field(discriminator="name")]
 COMMAND_CLASSES: Final[Mapping[str, type[AnyCommand]]] = {
     str(cls.model_fields["name"].default): cls for cls in AnyCommand.__args__
 }
-COMMAND_NAMES: Final = tuple(COMMAND_CLASSES)

@@ -93,7 +93,7 @@ class InputProperty(DocumentModel):
 
 
 class InputSchema(DocumentModel):
-    """Which fields the input must have and of which types; a small part of JSON Schema."""
+    """The required fields of the input and their types: a small part of JSON Schema."""
 
     required: Annotated[list[str], Field(max_length=1000)] = Field(default_factory=list)
     properties: Annotated[dict[str, InputProperty], Field(max_length=1000)] = Field(

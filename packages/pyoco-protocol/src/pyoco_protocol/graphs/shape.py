@@ -15,7 +15,7 @@ class CycleError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What follows from nodes and edges alone. Sets of nodes are bit sets over `order`."""
+    """Properties of nodes and edges alone. Sets of nodes are bit sets over `order`."""
 
     order: tuple[str, ...]
     rank: Mapping[str, int]
@@ -32,7 +32,7 @@ class Shape:
 
 
 def shape_of(nodes: Sequence[str], edges: Iterable[tuple[str, str]]) -> Shape:
-    """Return the shape of a graph whose edges name only these nodes; raise CycleError.
+    """Return the shape of a graph; raise CycleError. Its edges must name only these nodes.
 
     The order is topological. Of the nodes that could be next, the earliest in `nodes` is next.
     """

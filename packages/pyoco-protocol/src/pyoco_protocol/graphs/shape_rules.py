@@ -1,7 +1,7 @@
 """Problems of the shape of a graph: ids, edges, ends, cycles, reachability, degrees.
 
-They are found in whatever could be read. A problem that consists of something missing, such as an
-edge, is reported only if nothing unreadable could be what is missing.
+The readable parts of a document are checked, also if others are not readable. Then a missing edge,
+for example, is no problem: it may be among the unreadable ones.
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ class _Edge:
 
 @dataclass(slots=True)
 class _Skeleton:
-    """The ids, types and edges of a document, whatever else is wrong with it."""
+    """The ids, types and edges of a document, as far as they can be read."""
 
     # By the id of a node; its type is None if it cannot be read.
     types: dict[str, NodeType | None] = field(default_factory=dict)

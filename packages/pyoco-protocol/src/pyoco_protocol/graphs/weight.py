@@ -109,7 +109,7 @@ def weight_of(
 
 
 def _own_texts(node: Node) -> int:
-    """Return the bytes of what the document says and the events of the node repeat."""
+    """Return the size of the texts of the document that the events of the node repeat."""
     values: list[JsonValue] = []
     if isinstance(node, WaitNode):
         values = [node.wait.key, node.wait.prompt, list(node.wait.approvers or ())]

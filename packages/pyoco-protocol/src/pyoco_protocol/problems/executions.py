@@ -187,7 +187,7 @@ class GraphRefusedError(PyocoError):
 
 
 class ApprovalsNeedKeysError(PyocoError):
-    """The graph asks for approvals, and the gateway asks for no keys."""
+    """The graph needs approvals, but the gateway works without API keys."""
 
     entry = CATALOGUE["ERR-PYOCO-0155"]
     status = HTTPStatus.UNPROCESSABLE_ENTITY

@@ -152,13 +152,13 @@ def _decide_node(
     if (reason := _closed(state)) is not None:
         return _rejected_or_late(case, command, reason)
     if (reason := _too_long(state, command, actor)) is not None:
-        return case.rejected(reason)
+        return Rejected(reason)
     if node.node_type not in _NODE_TYPES[type(command)]:
-        return case.rejected(Rejection.NODE_TYPE, nodeType=node.node_type.value)
+        return Rejected(Rejection.NODE_TYPE, {"nodeType": node.node_type.value})
     if isinstance(command, _WORK) and not _may_report(case):
-        return case.rejected(Rejection.NODE_BOUND)
+        return Rejected(Rejection.NODE_BOUND)
     if node.status.is_terminal:
-        return case.rejected(Rejection.NODE_TERMINAL)
+        return Rejected(Rejection.NODE_TERMINAL)
     if node.interrupt_requested_at is not None or node.cancel_requested_at is not None:
         return _rejected_or_late(case, command, Rejection.NODE_CANCEL_REQUESTED)
     if isinstance(command, _WORK) and (stale := _stale(case, command)) is not None:
@@ -173,7 +173,7 @@ def _may_report(case: NodeCase) -> bool:
 
 
 def _rejected_or_late(case: NodeCase, command: NodeCommand, reason: Rejection) -> Decision:
-    rejection = case.rejected(reason)
+    rejection = Rejected(reason)
     if reason is Rejection.EXECUTION_TERMINAL or not isinstance(command, SucceedNode | FailNode):
         return rejection
     is_report = case.node.is_interrupted and _may_report(case) and _stale(case, command) is None
@@ -210,8 +210,9 @@ def _stale(
         )
     if not is_stale:
         return None
-    return case.rejected(
-        Rejection.STALE_ATTEMPT, expectedAttempt=expected, expectedWorkerId=node.worker_id
+    return Rejected(
+        Rejection.STALE_ATTEMPT,
+        {"expectedAttempt": expected, "expectedWorkerId": node.worker_id},
     )
 
 

@@ -17,7 +17,7 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class NoEffect:
-    """What the command asks for is the case already; it emits nothing."""
+    """The state is already as the command would make it, so there is no event."""
 
 
 @dataclass(frozen=True, slots=True)

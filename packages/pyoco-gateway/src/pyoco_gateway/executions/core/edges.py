@@ -1,4 +1,4 @@
-"""What the edges of a graph say in a state: colours, taken targets, gates of joins."""
+"""Derives the colours of edges, the targets that a node takes, and the gates of joins."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from pyoco_protocol.graphs.paths import Path
 
 
 class Colour(Enum):
-    """What an edge says about its source."""
+    """How the source of an edge has ended, as far as its target is concerned."""
 
     PENDING = auto()
     FIRED = auto()

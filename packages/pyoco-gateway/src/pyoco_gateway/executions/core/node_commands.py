@@ -57,10 +57,6 @@ class NodeCase:
     actor: Actor
     now: str
 
-    def rejected(self, reason: Rejection, **details: Any) -> Rejected:
-        """Return a rejection that shows the status of the node."""
-        return Rejected(reason, {"nodeStatus": self.node.status.value, **details})
-
     @property
     def is_timer(self) -> bool:
         """Whether a timer sent the command."""
@@ -91,13 +87,13 @@ def needed_approvals(wait: WaitSpec | None) -> int | None:
 def _start(case: NodeCase, command: StartNode) -> Decision:
     node = case.node
     if node.status is NodeStatus.IDLE:
-        return case.rejected(Rejection.NODE_NOT_READY)
+        return Rejected(Rejection.NODE_NOT_READY)
     if node.status is not NodeStatus.READY and node.retry_at is None:
         is_same = command.worker_id is not None and command.worker_id == node.worker_id
-        return NoEffect() if is_same else case.rejected(Rejection.NODE_ALREADY_STARTED)
+        return NoEffect() if is_same else Rejected(Rejection.NODE_ALREADY_STARTED)
     is_early = node.retry_at is not None and case.now < node.retry_at
     if is_early and case.actor.kind is not ActorKind.SYSTEM:
-        return case.rejected(Rejection.RETRY_NOT_DUE, retryAt=node.retry_at)
+        return Rejected(Rejection.RETRY_NOT_DUE, {"retryAt": node.retry_at})
     return Accepted((_started(case, command.worker_id),))
 
 
@@ -114,7 +110,7 @@ def _started(case: NodeCase, worker_id: str | None, *, has_deadline: bool = True
 def _report_progress(case: NodeCase, command: ReportNodeProgress) -> Decision:
     node = case.node
     if node.status is not NodeStatus.RUNNING:
-        return case.rejected(Rejection.NODE_NOT_RUNNING)
+        return Rejected(Rejection.NODE_NOT_RUNNING)
     is_too_soon = node.progress is not None and case.now < later(
         node.progress.at, limits.MIN_PROGRESS_INTERVAL_SEC
     )
@@ -139,7 +135,7 @@ def _put_waiting(case: NodeCase, command: PutNodeWaiting) -> Decision:
     if node.status is NodeStatus.WAITING and node.wait_key == command.wait_key:
         return NoEffect()
     if node.status is not NodeStatus.RUNNING:
-        return case.rejected(Rejection.NODE_NOT_RUNNING)
+        return Rejected(Rejection.NODE_NOT_RUNNING)
     limit = command.timeout_sec
     return Accepted(
         (
@@ -165,11 +161,11 @@ def _is_outsider(case: NodeCase) -> bool:
 def _request_resume(case: NodeCase, command: RequestResumeNode) -> Decision:
     node = case.node
     if node.status is not NodeStatus.WAITING:
-        return case.rejected(Rejection.NODE_NOT_WAITING)
+        return Rejected(Rejection.NODE_NOT_WAITING)
     if _key_mismatch(case, command.resume_key):
-        return case.rejected(Rejection.RESUME_KEY_MISMATCH)
+        return Rejected(Rejection.RESUME_KEY_MISMATCH)
     if _is_outsider(case):
-        return case.rejected(Rejection.NOT_AN_APPROVER)
+        return Rejected(Rejection.NOT_AN_APPROVER)
     needed = needed_approvals(case.wait)
     has_approved = needed is not None and case.actor.id in node.approvals
     if has_approved or node.resume_requests >= limits.MAX_RESUME_REQUESTS:
@@ -190,13 +186,13 @@ def _request_resume(case: NodeCase, command: RequestResumeNode) -> Decision:
 def _resume(case: NodeCase, command: ResumeNode) -> Decision:
     node = case.node
     if node.status is not NodeStatus.WAITING:
-        return case.rejected(Rejection.NODE_NOT_WAITING)
+        return Rejected(Rejection.NODE_NOT_WAITING)
     if case.is_timer:
         return Accepted(_resumed(case, command.payload)) if _is_overdue(case) else NoEffect()
     if needed_approvals(case.wait) is not None:
-        return case.rejected(Rejection.APPROVALS_REQUIRED)
+        return Rejected(Rejection.APPROVALS_REQUIRED)
     if _key_mismatch(case, command.resume_key):
-        return case.rejected(Rejection.RESUME_KEY_MISMATCH)
+        return Rejected(Rejection.RESUME_KEY_MISMATCH)
     return Accepted(_resumed(case, command.payload))
 
 
@@ -245,7 +241,7 @@ def _implicit_start(case: NodeCase, worker_id: str | None) -> tuple[NodeStarted,
 def _succeed(case: NodeCase, command: SucceedNode) -> Decision:
     start = _implicit_start(case, command.worker_id)
     if case.node.status is not NodeStatus.RUNNING and not start:
-        return case.rejected(Rejection.NODE_NOT_RUNNING)
+        return Rejected(Rejection.NODE_NOT_RUNNING)
     attempt = case.node.attempt + len(start)
     return Accepted((*start, _succeeded(case, attempt, command.output)))
 
@@ -254,11 +250,11 @@ def _fail(case: NodeCase, command: FailNode) -> Decision:
     node = case.node
     start = _implicit_start(case, command.worker_id)
     if node.status not in (NodeStatus.RUNNING, NodeStatus.WAITING) and not start:
-        return case.rejected(Rejection.NODE_NOT_RUNNING)
+        return Rejected(Rejection.NODE_NOT_RUNNING)
     if case.is_timer and not _is_overdue(case):
         return NoEffect()
     if not case.is_timer and _is_outsider(case):
-        return case.rejected(Rejection.NOT_AN_APPROVER)
+        return Rejected(Rejection.NOT_AN_APPROVER)
     error = ErrorInfo() if command.error is None else ErrorInfo(**dict(command.error))
     attempt = node.attempt + len(start)
     if node.status is not NodeStatus.WAITING and _is_retried(case, command, attempt):

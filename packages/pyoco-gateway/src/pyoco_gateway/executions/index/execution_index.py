@@ -53,7 +53,7 @@ class ExecutionIndex(FollowedIndex[CommitChange, ExecutionTables]):
 
         super().__init__("execution-index", lambda: ExecutionTables(tell), connections)
         self._load_open = load_open
-        # Executions of which open nodes are to be loaded, with the revision that asked for it.
+        # Executions with open nodes that are still to be loaded, and the revisions of their heads.
         self._to_load: dict[str, int] = {}
         self._has_work = Wakeup()
         self._is_loaded = anyio.Event()

@@ -58,7 +58,7 @@ class OpenEntry(CamelModel):
 
 
 class Head(CamelModel):
-    """What the last commit says of an execution."""
+    """The head in the last commit of an execution."""
 
     status: ExecutionStatus
     seq: Count

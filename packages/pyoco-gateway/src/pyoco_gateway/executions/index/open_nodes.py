@@ -61,7 +61,7 @@ class OpenKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class GraphOfNodes:
-    """The version of a graph of which an execution is."""
+    """The graph version of an execution, with its tenant."""
 
     tenant_id: str
     graph_id: str

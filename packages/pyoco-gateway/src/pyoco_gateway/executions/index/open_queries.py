@@ -55,7 +55,7 @@ class _Part:
 def approval_sources(
     tables: ExecutionTables, tenant_id: str, graph_id: str | None
 ) -> list[ApprovalSource]:
-    """Return the Waits that take approvals, of which one at least is open."""
+    """Return the Waits that take approvals and are open in at least one execution."""
     column, value = _scope(tenant_id, graph_id)
     found = tables.db.execute(
         "SELECT id, graph_id, version, node_id FROM sources"

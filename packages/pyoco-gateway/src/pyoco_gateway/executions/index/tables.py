@@ -93,7 +93,7 @@ class LoadedOpenNodes:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What others must know of a batch of changes."""
+    """The effects of a batch of changes outside the tables."""
 
     # The graphs that have new ready Tasks.
     ready: frozenset[ReadyGraph]
@@ -204,7 +204,7 @@ class ExecutionTables:
 
     @property
     def unreadable(self) -> int:
-        """Number of executions of which the last commit cannot be read."""
+        """Number of executions with an unreadable last commit."""
         return len(self._unreadable)
 
     def close(self) -> None:

@@ -7,7 +7,6 @@ from typing import Final
 import anyio
 
 from pyoco_gateway.executions.log.logged_state import LoggedState
-from pyoco_gateway.executions.log.state_cache import StateCache
 from pyoco_protocol.executions.commits import CommitRecord
 from pyoco_protocol.jetstream.execution_log import AppendConflictError, ExecutionLog
 from pyoco_protocol.jetstream.requests import (
@@ -25,7 +24,6 @@ class Appender:
     """Stores one commit after the state that it was decided on."""
 
     log: ExecutionLog
-    cache: StateCache
 
     async def __call__(
         self, before: LoggedState | None, record: CommitRecord, body: bytes, *, until: float
@@ -61,7 +59,5 @@ class Appender:
                 if not is_unknown:
                     raise
             if time.monotonic() >= until:
-                # A cached state could be taken for the latest one.
-                self.cache.drop(record.execution_id)
                 raise OutcomeUnknownError(record.execution_id)
             await anyio.sleep(_RETRY_SEC)

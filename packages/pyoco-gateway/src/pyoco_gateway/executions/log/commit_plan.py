@@ -12,8 +12,8 @@ from pyoco_gateway.executions.core.reduce import placed
 from pyoco_gateway.executions.core.state import ExecutionState
 from pyoco_gateway.executions.log.appender import Appender
 from pyoco_gateway.executions.log.logged_state import LoggedState, read_commit, with_state
-from pyoco_gateway.executions.log.own_commits import OwnCommits
 from pyoco_gateway.executions.log.state_reader import CHECKPOINT_EVENTS, StateReader
+from pyoco_gateway.executions.own_commits import OwnCommits
 from pyoco_protocol.executions.commits import (
     CommandRecord,
     CommitRecord,

@@ -3,9 +3,9 @@
 import pytest
 
 from executions.log.log_parts import ANN, AT
+from pyoco_gateway.executions import own_commits
 from pyoco_gateway.executions.feed import CommitChange, CommitFeed
-from pyoco_gateway.executions.log import own_commits
-from pyoco_gateway.executions.log.own_commits import OwnCommits
+from pyoco_gateway.executions.own_commits import OwnCommits
 from pyoco_protocol.executions.commits import CommandRecord, CommitRecord, EventRecord
 from pyoco_protocol.jetstream.bucket_watch import Entry
 
