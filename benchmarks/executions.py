@@ -19,8 +19,8 @@ from harness.report import Report, percentile
 
 from pyoco_testkit.stack import Stack
 
-# Executions by number of clients.
-COUNTS: Final = {1: 100, 64: execution_load.IN_FLIGHT}
+CLIENTS: Final = (1, 64)
+EXECUTIONS: Final = 1_000
 LOG_EVENTS: Final = (10, 1_000, 100_000)
 LISTED: Final = 100_000
 REQUESTS: Final = 100
@@ -55,12 +55,12 @@ JSON: Final = {"Content-Type": "application/json"}
 async def measure_commands(report: Report, stack: Stack, rounds: int) -> None:
     """Measure the gateway and bare appends in turn, so that noise affects both."""
     with bare_appends(stack.nats.url) as bare_url:
-        for clients, count in COUNTS.items():
+        for clients in CLIENTS:
             ours, bare = [], []
             for _ in range(rounds):
-                ours.append(await measured(execution_load.commands, stack.url, count, clients))
-                bare.append(await measured(execution_load.commands, bare_url, count, clients))
-            commands = count * execution_load.COMMANDS
+                ours.append(await measured(execution_load.commands, stack.url, EXECUTIONS, clients))
+                bare.append(await measured(execution_load.commands, bare_url, EXECUTIONS, clients))
+            commands = EXECUTIONS * execution_load.COMMANDS
             report.add(
                 f"commands_{clients}_clients",
                 median(commands / each["seconds"] for each in ours),

@@ -1,6 +1,5 @@
 """`GET /executions/{id}/stream`: the events of an execution as server-sent events."""
 
-import time
 from typing import TYPE_CHECKING
 
 import anyio
@@ -164,10 +163,8 @@ async def test_a_stream_ends_with_its_key(keyed: Keyed) -> None:
     async with http.stream("GET", f"{path}/stream", headers=held.headers) as response:
         stream = Stream(response)
         assert (await stream.next()).name == "snapshot"
-        since = time.monotonic()
         await key_admin.revoke(held)
         last = (await stream.rest())[-1]
-    assert time.monotonic() - since < 2.0
     assert (last.name, last.data["reason"]) == ("goodbye", "api_key_invalid")
 
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from pydantic_core import to_json
 from starlette.responses import Response
 
-from pyoco_gateway.access.caller import DEFAULT_TENANT, caller_of
+from pyoco_gateway.access.caller import caller_of, tenant_of
 from pyoco_gateway.executions.actors import FAILS, RESUMES, WORKS, WRITE, actor_of, fail_check
 from pyoco_gateway.executions.answers import Answer
 from pyoco_gateway.executions.command_body import MAX_BODY_BYTES, command_in
@@ -122,7 +122,7 @@ async def post_execution(request: Request) -> Response:
         command,
         _requested(request, command, keyed),
         keyed,
-        tenant=caller.tenant_id or DEFAULT_TENANT,
+        tenant=tenant_of(request.scope),
         api_key_id=caller.key_id,
     )
     return _response(answer, {"Location": f"{_EXECUTIONS}/{answer.body['executionId']}"})
@@ -142,7 +142,7 @@ def _endpoint(command: type[AnyCommand]) -> Endpoint:
         answer = await provided(request.scope, ExecutionCommandServices).send(
             execution_id,
             requested,
-            tenant=caller.tenant_id or DEFAULT_TENANT,
+            tenant=tenant_of(request.scope),
             check=fail_check(caller, node_id or "") if is_failure else None,
         )
         return _response(answer)

@@ -36,7 +36,7 @@ def due(state: ExecutionState, graph: CompiledGraph, now: str) -> list[AnyComman
                 commands.append(
                     _failure(node, ERR_STOP_TIMEOUT, "the attempt did not stop in time")
                 )
-        elif not state.is_closing and _is_due(node.deadline_at, now):
+        elif _is_due(node.deadline_at, now):
             commands.append(_timeout(node, graph))
     return commands
 

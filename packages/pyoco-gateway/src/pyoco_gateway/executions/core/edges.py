@@ -270,7 +270,7 @@ def predecessors_taken(state: ExecutionState, graph: CompiledGraph, node_id: str
     ]
 
 
-def open_nodes(state: ExecutionState, graph: CompiledGraph) -> list[NodeState]:
+def unfinished_nodes(state: ExecutionState, graph: CompiledGraph) -> list[NodeState]:
     """Return the nodes that have not ended, in topological order."""
     nodes = state.nodes
     return [nodes[node_id] for node_id in graph.order if not nodes[node_id].status.is_terminal]

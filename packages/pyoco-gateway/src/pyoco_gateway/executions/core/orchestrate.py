@@ -14,9 +14,9 @@ from pyoco_gateway.executions.core.edges import (
     fact_lookup,
     gate_of,
     is_decided,
-    open_nodes,
     predecessors_taken,
     taken_from,
+    unfinished_nodes,
 )
 from pyoco_gateway.executions.core.node_commands import cancel_reason, failed
 from pyoco_gateway.executions.core.reduce import Reducer
@@ -145,7 +145,7 @@ class _Orchestration:
 
     def _end_overdue_interrupts(self) -> None:
         """Rule R1: an interrupted attempt that did not answer in time is lost."""
-        for node in open_nodes(self._state, self._graph):
+        for node in unfinished_nodes(self._state, self._graph):
             deadline = node.stop_deadline_at
             if node.is_interrupted and deadline is not None and deadline <= self._now:
                 reason = cancel_reason(self._state, node)
@@ -166,7 +166,7 @@ class _Orchestration:
         is_cancel = state.cancel_requested_at is not None
         reason = CancelReason.EXECUTION_CANCELED if is_cancel else CancelReason.EXECUTION_FAILED
         cause = self._last if self._last_request is None else self._last_request
-        for node in open_nodes(state, self._graph):
+        for node in unfinished_nodes(state, self._graph):
             if not node.is_engaged:
                 event = ev.NodeCanceled(node_id=node.node_id, reason=reason, by_execution=True)
                 self._emit(event, cause)
