@@ -10,6 +10,7 @@ import anyio
 
 from pyoco_gateway.executions.core.due import due
 from pyoco_gateway.executions.core.node_commands import ERR_STOP_TIMEOUT, ERR_TIMEOUT
+from pyoco_gateway.executions.graph_of_state import graph_of_state
 from pyoco_gateway.executions.log.state_reader import StateReader
 from pyoco_gateway.executions.request import Requested
 from pyoco_gateway.executions.send_command import SendCommand
@@ -18,17 +19,17 @@ from pyoco_protocol.executions.actors import TIMER
 from pyoco_protocol.executions.commands import AnyCommand, CancelExecution, FailNode
 from pyoco_protocol.executions.instants import instant
 from pyoco_protocol.jetstream.requests import RefusedError
-from pyoco_protocol.problems import CommandRejectedError, PyocoError
+from pyoco_protocol.problems import BrokerUnavailableError, CommandRejectedError, PyocoError
 
 _log = logging.getLogger(__name__)
 
 _INTERVAL_SEC: Final = 15.0
 # Several gateways do not sweep at the same moment.
 _JITTER: Final = 0.2
-_BATCH: Final = 1_000
 
-# Returns the ids of executions with a timer that is overdue at a time, at most as many as asked.
-FindOverdue = Callable[[str, int], Awaitable[list[str]]]
+# Returns the ids of all executions with a timer that is overdue at a time. With a limit, timers
+# that can never fire would keep the others from firing.
+FindOverdue = Callable[[str], Awaitable[list[str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +58,12 @@ class Sweep:
 
     async def __call__(self) -> None:
         """Fire every timer that is overdue now."""
-        for execution_id in await self.find_overdue(self._now(), _BATCH):
+        for execution_id in await self.find_overdue(self._now()):
             try:
                 await self._fire(execution_id)
+            except BrokerUnavailableError:
+                # It would be the same for all others.
+                raise
             except (PyocoError, RefusedError) as error:
                 # A damaged log must not keep the timers of other executions from firing.
                 fields = {"execution_id": execution_id, "reason": str(error)}
@@ -67,11 +71,8 @@ class Sweep:
 
     async def _fire(self, execution_id: str) -> None:
         logged = await self.reader.latest(execution_id)
-        state = logged.state
-        graph = await self.graphs.pinned(
-            state.tenant_id, state.graph_id, state.graph_seq, state.graph_hash, state.graph_version
-        )
-        for command in due(state, graph, self._now()):
+        graph = await graph_of_state(self.graphs, logged)
+        for command in due(logged.state, graph, self._now()):
             requested = Requested(command, TIMER, trigger=f"sweep:{_kind(command)}")
             try:
                 await self.send(execution_id, requested)

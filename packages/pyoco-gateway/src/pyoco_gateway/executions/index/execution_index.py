@@ -71,10 +71,10 @@ class ExecutionIndex(FollowedIndex[CommitChange, ExecutionTables]):
                 return True
         return False
 
-    async def due_before(self, before: Instant, limit: int) -> list[str]:
-        """Return executions with a timer before a time, the most overdue first."""
+    async def due_before(self, before: Instant) -> list[str]:
+        """Return all executions with a timer before a time, the most overdue first."""
         before_ms = unix_ms(before)
-        return await self.query(lambda tables: due_before(tables, before_ms, limit))
+        return await self.query(lambda tables: due_before(tables, before_ms))
 
     async def ended_before(self, before: Instant, limit: int) -> list[EndedExecution]:
         """Return executions that ended before a time, the earliest first."""

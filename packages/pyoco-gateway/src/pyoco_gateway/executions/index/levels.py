@@ -45,12 +45,12 @@ def levels(tables: ExecutionTables, tenant_id: str | None, now_ms: int) -> Execu
     )
 
 
-def due_before(tables: ExecutionTables, before_ms: int, limit: int) -> list[str]:
+def due_before(tables: ExecutionTables, before_ms: int) -> list[str]:
     """Return executions of all tenants with a timer before a time, the most overdue first."""
     found = tables.db.execute(
         "SELECT execution_id FROM executions INDEXED BY executions_timer"
-        " WHERE next_timer < ? ORDER BY next_timer LIMIT ?",
-        (before_ms, limit),
+        " WHERE next_timer < ? ORDER BY next_timer",
+        (before_ms,),
     )
     return [execution_id for (execution_id,) in found]
 
