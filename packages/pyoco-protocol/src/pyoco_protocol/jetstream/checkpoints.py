@@ -22,7 +22,7 @@ _HEADER_BYTES: Final = 256
 
 
 class Checkpoints:
-    """Stores checkpoints under their execution and event number, each once."""
+    """Stores checkpoints under their execution and event number."""
 
     def __init__(self, broker: Broker, names: Names) -> None:
         self._broker = broker
@@ -30,16 +30,18 @@ class Checkpoints:
         self._bucket = Bucket(broker, self._name)
 
     async def put(self, execution_id: str, seq: int, data: bytes) -> bool:
-        """Store the checkpoint at the event `seq`, unless there is one; return whether there is.
+        """Store the checkpoint at the event `seq`; return False if it does not fit into a message.
 
-        False means that the data does not fit into a message.
+        It replaces the one that is there, which may be damaged or of another version.
         """
         if len(data) + _HEADER_BYTES > self._broker.require_up().max_payload:
             return False
+        key = subjects.checkpoint_key(execution_id, seq)
+        found = await self._bucket.read(key)
         try:
-            await self._bucket.create(subjects.checkpoint_key(execution_id, seq), data)
+            await self._bucket.replace(key, data, 0 if found is None else found.revision)
         except ConflictError:
-            _log.debug("checkpoint exists", extra={"execution_id": execution_id, "seq": seq})
+            _log.debug("another checkpoint is newer", extra={"execution_id": execution_id})
         return True
 
     async def newest(self, execution_id: str, at_most_seq: int) -> tuple[int, bytes] | None:
