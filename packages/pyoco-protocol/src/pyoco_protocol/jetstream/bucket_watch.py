@@ -104,6 +104,8 @@ class StreamWatch:
         # The sequence and the time of the last message that was passed on.
         self._passed = (0, 0.0)
         self.revision = 0
+        # How often the watch has lost its consumer: the stream may be another one since.
+        self.interruptions = 0
         # When the server last sent a message or heartbeat, by the monotonic clock.
         self.heard_at = 0.0
 
@@ -151,6 +153,7 @@ class StreamWatch:
                 self._catch_up()
             await session.pull_until_broken()
         finally:
+            self.interruptions += 1
             with anyio.CancelScope(shield=True), anyio.move_on_after(1):
                 await _end(client, subscription.unsubscribe, self._stream, consumer)
 
