@@ -59,7 +59,8 @@ def cli(stack: Stack, tmp_path: Path) -> Callable[..., Any]:
     return called
 
 
-@pytest.mark.timeout(120)
+# Some twenty processes, one after the other, also on a machine with other work.
+@pytest.mark.timeout(240)
 async def test_the_command_line_takes_an_order_from_its_graph_to_the_archive(
     client: AsyncClient, cli: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -347,6 +347,8 @@ def _executed_by_threads(url: str) -> tuple[list[str], list[tuple[str, str]]]:
     return [handle.id for handle in handles], executed
 
 
+# It starts a process for each key, also on a machine with other work.
+@pytest.mark.timeout(120)
 async def test_a_wait_needs_two_of_its_approvers() -> None:
     async with ApiKeyStack() as stack:
         keys = {

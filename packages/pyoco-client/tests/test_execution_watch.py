@@ -1,6 +1,7 @@
 """Watches of executions against recorded answers of a gateway."""
 
 import time
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from execution_answers import (
     LATER,
     SSE,
     STREAM,
+    event,
     problem,
     told,
     told_end,
@@ -33,6 +35,13 @@ from pyoco_testkit.recorded_gateway import RecordedGateway
 ENDED = view(status="COMPLETED", seq=10, endedAt=LATER)
 STARTED = told_view(view(seq=7)) + told_event(8, "NODE_STARTED", nodeId="fetch", attempt=1)
 FINISHED = told_event(10, "EXECUTION_COMPLETED", result={}) + told_end("COMPLETED", 10)
+
+
+EVENTS = f"{GET}/events"
+
+
+def page(*items: dict[str, Any]) -> dict[str, Any]:
+    return {"items": items, "nextAfterSeq": None, "lastSeq": 10}
 
 
 def seen(gateway: RecordedGateway, **options: float) -> list[tuple[str, int]]:
@@ -94,8 +103,21 @@ def test_a_watch_polls_after_a_refusal_for_too_many_streams(gateway: RecordedGat
     gateway.answer(STREAM, 429, refusal, headers={"Retry-After": "60"})
     for state in (view(seq=7), view(seq=7), view(seq=8), ENDED):
         gateway.answer(GET, 200, state)
-    assert seen(gateway) == [("snapshot", 7), ("snapshot", 8), ("snapshot", 10), ("end", 10)]
+    gateway.answer(EVENTS, 200, page(event(8, "NODE_STARTED")))
+    gateway.answer(EVENTS, 200, page(event(9, "NODE_SUCCEEDED"), event(10, "EXECUTION_COMPLETED")))
+    kinds = [("snapshot", 7), ("event", 8), ("event", 9), ("event", 10), ("end", 10)]
+    assert seen(gateway) == kinds
     assert len(resumed_after(gateway)) == 1
+
+
+def test_a_watch_polls_page_by_page_and_ends_after_the_last_one(gateway: RecordedGateway) -> None:
+    gateway.answer(GET, 200, ENDED)
+    gateway.answer(EVENTS, 200, page(event(8, "NODE_STARTED"), event(9, "NODE_SUCCEEDED")))
+    gateway.answer(EVENTS, 200, page(event(10, "EXECUTION_COMPLETED")))
+    kinds = [("event", 8), ("event", 9), ("event", 10), ("end", 10)]
+    # Below two seconds there is no stream.
+    assert seen(gateway, after_seq=7, timeout=1.9) == kinds
+    assert resumed_after(gateway) == []
 
 
 def test_polling_survives_failures(gateway: RecordedGateway) -> None:

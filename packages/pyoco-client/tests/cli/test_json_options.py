@@ -61,9 +61,9 @@ def test_an_object_can_be_in_a_file_or_on_stdin(
     [
         ("{'a': 1}", "use double quotes"),
         ("[1]", "must be an object"),
-        ("world", "is not JSON"),
+        ("order.json", "is neither a JSON object nor KEY=VALUE; write @FILE to read a file"),
         ("=1", "is not of the form key=value"),
-        ("@absent.json", "--input @absent.json cannot be read"),
+        ("@absent.json", "--input @absent.json cannot be read: No such file or directory"),
     ],
 )
 def test_a_value_that_is_no_object_is_explained(value: str, problem: str) -> None:

@@ -27,7 +27,7 @@ from pyoco_gateway.executions.send_command import SendCommand
 from pyoco_gateway.executions.sweep import Sweep
 from pyoco_gateway.executions.tenants import ExecutionTenants
 from pyoco_gateway.executions.values import ReadValues
-from pyoco_gateway.executions.wait_prompts import ReadPrompts
+from pyoco_gateway.executions.wait_details import ReadWaitDetails
 from pyoco_gateway.fleet.worker_directory import WorkerDirectory
 from pyoco_gateway.graphs.services import GraphServices
 from pyoco_gateway.settings import GatewaySettings
@@ -97,7 +97,7 @@ def execution_parts(
         watch=watch,
         index=index,
         graphs=graphs.pinned,
-        details=ReadPrompts(reader, ReadValues(log)),
+        details=ReadWaitDetails(reader, ReadValues(log)),
         request_timeout_sec=timeout_sec,
     )
     retention_sec = settings.topology.execution_retention_sec

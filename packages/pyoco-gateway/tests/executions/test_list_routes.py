@@ -86,6 +86,18 @@ async def test_a_list_is_read_page_by_page(gateway: httpx.AsyncClient) -> None:
     assert [f"/executions/{each}" for each in reversed(shown)] == paths
 
 
+async def test_a_wait_can_be_resumed_with_the_key_in_the_list(gateway: httpx.AsyncClient) -> None:
+    """A head has room for 200 bytes of a key; a key has up to 200 characters."""
+    key = "注文" * 100
+    stored = await gateway.put("/graphs/approval", json=approval(key=key))
+    assert stored.is_success, stored.text
+    answer = await post(gateway, "/executions", graphId="approval", start=True)
+    (item,) = (await page(gateway, "/waits"))["items"]
+    assert item["waitKey"] == key
+    path = f"/executions/{answer['executionId']}/nodes/ok/resume"
+    await post(gateway, path, resumeKey=item["waitKey"])
+
+
 async def test_a_wait_is_listed_with_its_prompt(gateway: httpx.AsyncClient) -> None:
     execution_id = await waiting(gateway)
     (item,) = (await page(gateway, "/waits?graphId=approval"))["items"]

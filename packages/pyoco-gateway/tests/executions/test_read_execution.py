@@ -3,8 +3,10 @@
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
+from pyoco_gateway.executions.event_pages import EventQuery
 from pyoco_gateway.executions.log import state_reader
 from pyoco_gateway.executions.read_execution import ExecutionQuery
 from pyoco_gateway.executions.views import json_of
@@ -36,7 +38,8 @@ async def stored(broker: Broker) -> StoredExecutions:
 
 
 async def read(stored: StoredExecutions, execution_id: str, **query: Any) -> ExecutionView:
-    return await stored.reads.execution(execution_id, TENANT, ExecutionQuery(**query))
+    text = await stored.reads.execution(execution_id, TENANT, ExecutionQuery(**query))
+    return ExecutionView.model_validate_json(text)
 
 
 def node(view: ExecutionView, node_id: str) -> dict[str, Any]:
@@ -221,6 +224,54 @@ async def test_values_are_read_from_the_log(stored: StoredExecutions) -> None:
     }
     earlier = await read(stored, execution_id, with_values=True, at_seq=1)
     assert (earlier.input, earlier.nodes) == (full.input, ())
+
+
+async def test_values_beyond_4_mib_are_given_by_their_events(stored: StoredExecutions) -> None:
+    names = [f"t{i}" for i in range(70)]
+    execution_id = await stored.create(fork_of(*names), given={"order": "po-7"})
+    for name in reversed(names):
+        await stored.work(execution_id, name, {"name": name, "text": "x" * 65_000})
+    text = await values_of(stored, execution_id)
+    assert 4_000_000 < len(text) < 4_400_000
+    view = ExecutionView.model_validate_json(text)
+    assert view.input == {"order": "po-7"}
+    assert view.result == {
+        "join": {"succeeded": 70, "failed": 0, "canceled": 0, "skipped": 0, "pending": 0}
+    }
+    outputs = [node(view, name)["output"] for name in names]
+    whole = [output["name"] for output in outputs if "name" in output]
+    assert whole == names[: len(whole)]
+    for name, output in zip(names[len(whole) :], outputs[len(whole) :], strict=True):
+        assert output.keys() == {"$truncated", "seq"}
+        query = EventQuery(output["seq"] - 1, 1)
+        (event,) = (await stored.reads.events(execution_id, TENANT, query)).items
+        assert event.payload["output"]["name"] == name
+    # Another gateway leaves out the same ones.
+    assert await values_of(StoredExecutions(stored.broker), execution_id) == text
+
+
+async def test_few_requests_at_once_hold_values(stored: StoredExecutions) -> None:
+    execution_id = await stored.create(given={"order": "po-7"})
+    turns = stored.reads.execution.with_values
+    held: list[float] = []
+
+    async def look() -> None:
+        while True:
+            held.append(turns.borrowed_tokens)
+            await anyio.lowlevel.checkpoint()
+
+    async with anyio.create_task_group() as watching:
+        watching.start_soon(look)
+        async with anyio.create_task_group() as tasks:
+            for _ in range(20):
+                tasks.start_soon(values_of, stored, execution_id)
+        watching.cancel_scope.cancel()
+    assert max(held) == 2
+
+
+async def values_of(stored: StoredExecutions, execution_id: str) -> str:
+    query = ExecutionQuery(with_values=True)
+    return await stored.reads.execution(execution_id, TENANT, query)
 
 
 async def test_the_result_has_a_null_for_a_node_without_output(stored: StoredExecutions) -> None:

@@ -2,9 +2,11 @@
 
 import hashlib
 import json
+import logging
 
 import anyio
 import httpx
+import pytest
 
 from execution_requests import completed, created, post, refusal
 from key_admin import Keyed, knows
@@ -103,6 +105,16 @@ async def test_a_read_waits_for_an_event(gateway: httpx.AsyncClient) -> None:
     late = await gateway.get(path, params={"minSeq": seq + 2, "waitSec": 0})
     assert refusal(late) == (503, "SEQ_NOT_REACHED")
     assert late.headers["Retry-After"] == "1"
+
+
+async def test_a_wait_that_ends_without_the_event_is_not_logged_as_a_failure(
+    gateway: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = await created(gateway)
+    caplog.clear()
+    late = await gateway.get(path, params={"minSeq": 999, "waitSec": 0})
+    assert refusal(late) == (503, "SEQ_NOT_REACHED")
+    assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []
 
 
 async def test_events_come_page_by_page(gateway: httpx.AsyncClient) -> None:

@@ -18,6 +18,8 @@ from pyoco_gateway.graphs.pinned_graphs import PinnedGraphs
 from pyoco_gateway.graphs.put import PutGraph
 from pyoco_gateway.graphs.version_record import VersionRecord, record_of
 from pyoco_protocol.graphs.compiled import CompiledGraph, graph_hash
+from pyoco_protocol.graphs.problems import GraphInvalidError
+from pyoco_protocol.graphs.stored import load_graph
 from pyoco_protocol.graphs.validation import validate_graph
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.ensure import ensure_topology
@@ -91,9 +93,9 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def noted(document: JsonObject) -> CompiledGraph:
         titles.append(str(document["title"]))
-        return validate_graph(document)
+        return load_graph(document)
 
-    monkeypatch.setattr(pinned_graphs, "validate_graph", noted)
+    monkeypatch.setattr(pinned_graphs, "load_graph", noted)
     return titles
 
 
@@ -252,6 +254,17 @@ async def test_a_damaged_version_is_not_used(graphs: Graphs, body: bytes) -> Non
         await graphs.pinned.pinned("acme", "intake", place, graph_hash(DOCUMENT), 1)
 
 
+async def test_an_execution_keeps_a_graph_that_would_not_be_accepted_any_more(
+    graphs: Graphs,
+) -> None:
+    document = line(title="x" * 201)
+    with pytest.raises(GraphInvalidError):
+        validate_graph(document)
+    place = await graphs.append(body_of(document))
+    found = await graphs.pinned.pinned("acme", "intake", place, graph_hash(document), 1)
+    assert found.source == document
+
+
 async def test_a_stream_that_was_made_anew_brings_no_earlier_graph_back(graphs: Graphs) -> None:
     await graphs.put("before")
     first = await graphs.pinned.latest("acme", "intake")
@@ -304,9 +317,9 @@ async def test_a_large_document_is_compiled_in_a_thread(
 
     def noted(document: JsonObject) -> CompiledGraph:
         threads.append(threading.get_ident())
-        return validate_graph(document)
+        return load_graph(document)
 
-    monkeypatch.setattr(pinned_graphs, "validate_graph", noted)
+    monkeypatch.setattr(pinned_graphs, "load_graph", noted)
     small = line(title="small")
     large = line(*({"id": f"t{i}", "type": "Task", "title": "x" * 100} for i in range(500)))
     await graphs.append(body_of(small, graphId="small"), "small")

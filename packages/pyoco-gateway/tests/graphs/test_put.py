@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 
@@ -84,6 +85,21 @@ async def test_writers_of_the_same_document_at_once_get_the_same_version(broker:
     assert [each.version for each in results] == [1] * 10
     assert sum(each.is_new for each in results) == 1
     assert len(await stored(broker)) == 1
+
+
+async def test_of_writers_of_the_same_bytes_at_once_one_stores_a_new_version(
+    broker: Broker,
+) -> None:
+    graphs = replace(put_with(broker), clock=lambda: 1_800_000_000.0)
+    are_new: list[bool] = []
+
+    async def write() -> None:
+        are_new.append((await put(graphs, "same")).is_new)
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(20):
+            tasks.start_soon(write)
+    assert sorted(are_new) == [False] * 19 + [True]
 
 
 async def test_of_writers_that_expect_the_same_version_one_wins(broker: Broker) -> None:

@@ -1,8 +1,14 @@
 """Canonical JSON: equal values give equal bytes, so they can be hashed and compared."""
 
 import json
+from typing import Final
 
 from pydantic import JsonValue
+
+# Made once: a new encoder takes as long as a small value.
+_ENCODER: Final = json.JSONEncoder(
+    ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False
+)
 
 
 def canonical_json(value: JsonValue) -> bytes:
@@ -10,7 +16,4 @@ def canonical_json(value: JsonValue) -> bytes:
 
     A text that is not valid Unicode (a lone surrogate) raises ValueError too.
     """
-    text = json.dumps(
-        value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False
-    )
-    return text.encode()
+    return _ENCODER.encode(value).encode()

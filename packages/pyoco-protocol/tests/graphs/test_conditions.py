@@ -174,6 +174,7 @@ def test_an_operand_alone_is_true_only_for_json_true(text: str, expected: bool) 
     [
         ("input.one in [3, 2, 1]", True),
         ("input.one in [1.0]", True),
+        ("input.one in[1]", True),
         ("input.one in ['1', true]", False),
         ("input.text in ['abc']", True),
         ("input.null in [null]", True),

@@ -157,6 +157,7 @@ def test_the_problem_of_a_yaml_text_says_in_which_line() -> None:
         (b'{"a": 1, "a": 1}', "'a' occurs twice"),
         (b'[{"a": {"b": 1, "c": 2, "b": 3}}]', "'b' occurs twice"),
         (b'{"a": NaN}', "NaN is not a JSON number"),
+        (b"9" * 5_000, "an integer has 5000 characters, which is too many"),
         (b'{"a": Infinity}', "Infinity is not a JSON number"),
         (b'{"a": -Infinity}', "-Infinity is not a JSON number"),
         (b'{"a": ' + b"9" * 5000 + b"}", "not JSON"),

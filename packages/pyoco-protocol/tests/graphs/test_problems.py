@@ -1,5 +1,6 @@
 """The problems of graphs: one test for each code, and all problems of a document at once."""
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -440,12 +441,57 @@ def test_a_value_that_json_does_not_have_is_refused_without_being_quoted(
 
 
 def test_messages_and_places_show_only_the_beginning_of_long_names() -> None:
-    name = "x" * 50_000
+    name = "x" * 30_000
     document = {
         name: 1,
         "nodes": [{"id": name, "type": "Task"}, {"id": name, "type": "Success"}],
-        "edges": [{"from": name, "to": "y" * 50_000}, {"from": name, "to": name}],
+        "edges": [{"from": name, "to": "y" * 30_000}, {"from": name, "to": name}],
     }
     problems = problems_of(document)
     assert len(problems) > 4
     assert all(len(str(each)) < 500 for each in problems)
+
+
+def test_a_document_that_is_too_large_is_not_checked_further() -> None:
+    document = {**sized(262_145), "unknown": 1}
+    assert places_of(document) == [("GRAPH_TOO_HEAVY", "document")]
+
+
+def test_strings_below_a_long_key_take_little_memory() -> None:
+    params = {"k" * 30_000: ["${input.a}"] * 2_500}
+    document = line({"id": "t", "type": "Task", "run": {"flow": "f", "params": params}})
+    tracemalloc.start()
+    try:
+        assert problems_of(document) == []
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # A place for each string with the whole key would take 75 MB.
+    assert peak_bytes < 10_000_000
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        wait(approvers=[1] * 1_000),
+        line(inputSchema={"properties": {"a": {"type": ["x"] * 1_000}}}),
+        line({"id": "t", "type": "Task", "run": {"flow": "f", "labels": [1] * 1_000}}),
+    ],
+)
+def test_the_items_of_a_list_that_is_too_long_are_not_checked(document: JsonObject) -> None:
+    (problem,) = problems_of(document)
+    assert "at most" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("document", "what"),
+    [
+        (line(inputSchema={"properties": {"a": 1}}), "must be an object"),
+        (line({"id": "t", "type": "Task", "run": 1}), "must be an object"),
+        (line({"id": "t", "type": "Task", "run": {"flow": "f", "params": 1}}), "must be an object"),
+        (wait(approvers="ann"), "must be a list"),
+    ],
+)
+def test_a_wrong_type_is_described_in_words_of_json(document: JsonObject, what: str) -> None:
+    (problem,) = problems_of(document)
+    assert problem.message == what

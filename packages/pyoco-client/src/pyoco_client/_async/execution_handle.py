@@ -116,8 +116,8 @@ class AsyncExecutionHandle:
 
         With `after_seq` it begins with the events after that one instead of a snapshot. A broken
         connection is opened again and continues after the last event. While the gateway refuses
-        another stream, snapshots replace the events. With `timeout` the watch ends after that many
-        seconds, without `end` if the execution has not ended.
+        another stream, the watch polls for the events. With `timeout` the watch ends after that
+        many seconds, without `end` if the execution has not ended.
         """
         async with aclosing(self._watch(after_seq, timeout).changes()) as changes:
             async for change in changes:

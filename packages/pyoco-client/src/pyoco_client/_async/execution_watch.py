@@ -9,6 +9,7 @@ from pyoco_client import execution_calls
 from pyoco_client._async.resumed_stream import AsyncResumedStream
 from pyoco_client._async.sleep import sleep
 from pyoco_client._async.transport import AsyncTransport
+from pyoco_client.answers import RawAnswer
 from pyoco_client.errors import (
     PyocoApiError,
     PyocoError,
@@ -16,7 +17,13 @@ from pyoco_client.errors import (
     UnexpectedAnswerError,
 )
 from pyoco_client.event_stream import ServerEvent
-from pyoco_client.execution_models import Execution, ExecutionChange, execution_change
+from pyoco_client.execution_models import (
+    Execution,
+    ExecutionChange,
+    ExecutionEventPage,
+    execution_change,
+)
+from pyoco_client.http_call import Call
 from pyoco_client.retry_rules import is_passing
 
 # A heartbeat comes every 2 seconds. The watch polls for the rest of the caller's time.
@@ -24,6 +31,8 @@ _MIN_STREAM_SEC: Final = 2.0
 _FIRST_POLL_SEC: Final = 0.05
 _LAST_POLL_SEC: Final = 0.5
 _POLL_GROWTH: Final = 1.5
+# How many events one poll asks for.
+_PAGE: Final = 200
 # How long the watch polls after a refusal for too many streams without `Retry-After`.
 _REFUSED_SEC: Final = 5.0
 
@@ -108,15 +117,12 @@ class AsyncExecutionWatch:
         return answer.read_as(Execution)
 
     async def _polled(self) -> AsyncGenerator[ExecutionChange]:
-        call = execution_calls.execution(self._execution_id)
         pause = _FIRST_POLL_SEC
         heard_at = time.monotonic()
         while True:
             retry_after = 0.0
             try:
-                answer = await self._transport.send(
-                    call, timeout=min(self._transport.timeout, max(self._left(), _LAST_POLL_SEC))
-                )
+                changes = await self._news()
             except PyocoError as error:
                 if not is_passing(error) or time.monotonic() - heard_at > self._patience:
                     raise
@@ -125,17 +131,41 @@ class AsyncExecutionWatch:
                     retry_after = error.retry_after_sec or 0.0
             else:
                 heard_at, self.trouble = time.monotonic(), None
-                execution = answer.read_as(Execution)
-                if self._after_seq is None or execution.seq > self._after_seq:
-                    yield ExecutionChange(kind="snapshot", seq=execution.seq, execution=execution)
-                if execution.is_over:
-                    yield _end(execution)
-                    return
+                for change in changes:
+                    yield change
+                    if change.kind == "end":
+                        return
             left = self._left()
             if left <= 0 or not self._must_poll():
                 return
             await sleep(min(max(pause, retry_after), left))
             pause = min(pause * _POLL_GROWTH, _LAST_POLL_SEC)
+
+    async def _news(self) -> list[ExecutionChange]:
+        """Ask for the state and a page of the events since the last change; no event is skipped."""
+        answer = await self._ask_briefly(execution_calls.execution(self._execution_id))
+        execution = answer.read_as(Execution)
+        self.status = execution.status
+        changes = await self._changes_up_to(execution)
+        seen = changes[-1].seq if changes else execution.seq
+        if execution.is_over and seen >= execution.seq:
+            changes.append(_end(execution))
+        return changes
+
+    async def _changes_up_to(self, execution: Execution) -> list[ExecutionChange]:
+        if self._after_seq is None:
+            return [ExecutionChange(kind="snapshot", seq=execution.seq, execution=execution)]
+        if execution.seq <= self._after_seq:
+            return []
+        call = execution_calls.events(
+            self._execution_id, after_seq=self._after_seq, limit=_PAGE, types=None, node_id=None
+        )
+        page = (await self._ask_briefly(call)).read_as(ExecutionEventPage)
+        return [ExecutionChange(kind="event", seq=each.seq, event=each) for each in page.items]
+
+    async def _ask_briefly(self, call: Call) -> RawAnswer:
+        seconds = min(self._transport.timeout, max(self._left(), _LAST_POLL_SEC))
+        return await self._transport.send(call, timeout=seconds)
 
     def _read(self, event: ServerEvent) -> ExecutionChange | None:
         try:

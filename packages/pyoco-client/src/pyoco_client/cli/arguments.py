@@ -135,10 +135,16 @@ def checked_execution_id(text: str) -> str:
 
 def checked_path_part(text: str) -> str:
     """Return an id that can be a part of a path; raise BadArgumentError for another one."""
-    # An id that is empty or only dots would change the path of the request.
-    if not text.strip("."):
+    # An id that is empty, only dots or in parts would change the path of the request.
+    if not text.strip(".") or "/" in text:
         raise BadArgumentError(f"{text!r} is not an id")
     return text
+
+
+def cannot_read(what: str, error: OSError | UnicodeDecodeError) -> str:
+    """Return that a file cannot be read, and why."""
+    reason = error.strerror if isinstance(error, OSError) else None
+    return f"{what} cannot be read: {reason or error}"
 
 
 def checked_idempotency_key(key: str | None, example: str) -> str | None:

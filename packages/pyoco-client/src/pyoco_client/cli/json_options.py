@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from pyoco_client.cli.arguments import Decorated
+from pyoco_client.cli.arguments import BadArgumentError, Decorated
 from pyoco_client.cli.params import object_in_file, object_in_text, object_of_pair
 
 
@@ -29,14 +29,17 @@ def json_object_option(name: str, help_text: str, example: str) -> Callable[[Dec
         multiple=True,
         metavar="JSON|@FILE|KEY=VALUE",
         callback=merged,
-        help=f"{help_text}: a JSON object, a file with JSON or YAML (@- is stdin), or one value. "
-        "Repeatable; the last one wins.",
+        help=f"{help_text}: a JSON object, a file with JSON or YAML (@- is stdin), or one value, "
+        "which is JSON if it parses and text otherwise. Repeatable; the last one wins.",
     )
 
 
 def _object_in(value: str, option: str, example: str) -> dict[str, Any]:
     if value.startswith("@"):
         return object_in_file(Path(value[1:]), f"{option} {value}", example)
-    if value.lstrip().startswith(("{", "[")) or "=" not in value:
+    if value.lstrip().startswith(("{", "[")):
         return object_in_text(value, option, example)
+    if "=" not in value:
+        forms = "neither a JSON object nor KEY=VALUE; write @FILE to read a file"
+        raise BadArgumentError(f"{option} {value!r} is {forms}", example)
     return object_of_pair(value, option, example)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import click
 
-from pyoco_client.cli.arguments import BadArgumentError, with_options
+from pyoco_client.cli.arguments import BadArgumentError, cannot_read, with_options
 from pyoco_client.cli.json_faults import explained
 
 _FILE_EXAMPLE: Final = "pyoco-client submit --flow-name hello --params-file params.json"
@@ -80,7 +80,7 @@ def object_in_file(path: Path, option: str, example: str) -> dict[str, Any]:
         else:
             text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise BadArgumentError(f"{option} cannot be read: {error}", example) from error
+        raise BadArgumentError(cannot_read(option, error), example) from error
     try:
         return _json_object(_json_or_yaml(text))
     except ValueError as error:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pyoco_client.cli import main
+from pyoco_client.cli.diagnosis.findings import SCOPE_REQUESTS
 from pyoco_testkit.recorded_gateway import RecordedGateway
 from pyoco_testkit.terminal_session import TerminalSession
 
@@ -32,6 +33,11 @@ def healthy(gateway: RecordedGateway) -> RecordedGateway:
     gateway.answer("GET /queues", 200, [])
     gateway.answer("GET /dlq", 200, {"items": [], "next_cursor": None})
     gateway.answer("POST /runs/yaml/validate", 415, {"err_id": "ERR-PYOCO-0103"})
+    absent = {"err_id": "ERR-PYOCO-0110"}
+    for request in SCOPE_REQUESTS.values():
+        method, _, target = request.partition(" ")
+        if target.startswith(("/executions", "/graphs")):
+            gateway.answer(f"{method} {target.partition('?')[0]}", 404, absent)
     return gateway
 
 

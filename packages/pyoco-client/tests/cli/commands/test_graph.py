@@ -96,7 +96,7 @@ def test_a_valid_graph_exits_with_0(gateway: RecordedGateway, call: Call, path: 
 def test_a_file_that_cannot_be_read_is_explained(call: Call, command: str) -> None:
     done = call("graph", command, "absent.yaml")
     assert done.code == 1
-    assert "absent.yaml cannot be read" in done.err
+    assert "absent.yaml cannot be read: No such file or directory\n" in done.err
 
 
 def test_graphs_and_the_versions_of_one_are_listed(gateway: RecordedGateway, call: Call) -> None:
@@ -118,3 +118,24 @@ def test_a_graph_is_shown_with_its_document(gateway: RecordedGateway, call: Call
     assert "document" not in table.lower()
     wide = call("graph", "show", "order", "--graph-version", "1", "-o", "wide").out
     assert 'DOCUMENT  {"nodes": []}' in wide.splitlines()
+
+
+def test_problems_are_in_the_order_of_their_lines(
+    gateway: RecordedGateway, call: Call, tmp_path: Path
+) -> None:
+    path = tmp_path / "order.yaml"
+    path.write_text("title: 5\nnodes:\n  - {id: a}\nedges:\n  - {from: a}\n")
+    places = ["edges[0].to", "nodes", "nodes[0].type", "title"]
+    problems = [{"code": "FIELD_INVALID", "where": place, "message": "m"} for place in places]
+    report = {"valid": False, "problems": problems, "warnings": []}
+    gateway.answer("POST /graphs/validate", 200, report)
+    done = call("graph", "validate", str(path), "-o", "table")
+    lines = [line.split(": ")[1] for line in done.out.splitlines()]
+    assert lines == ["line 1", "line 2", "line 3", "line 5"]
+
+
+@pytest.mark.parametrize("graph_id", ["a/b", "..", ""])
+def test_a_graph_id_that_is_no_part_of_a_path_is_refused(call: Call, graph_id: str) -> None:
+    done = call("graph", "put", "order.yaml", "--graph-id", graph_id)
+    assert done.code == 1
+    assert f"{graph_id!r} is not an id" in done.err

@@ -7,6 +7,7 @@ import pytest
 from pyoco_client.cli.diagnosis.findings import (
     HEALTH,
     RUNS,
+    SCOPE_REQUESTS,
     WORKERS,
     WRITING,
     Answer,
@@ -150,6 +151,30 @@ def test_the_known_scopes_of_a_key_are_listed() -> None:
     assert found.message == "the API key is valid; it has runs:read, runs:write and lacks ops"
     all_of_them = findings({**seen, WORKERS: answer(body=[])}, WITH_KEY)["access"]
     assert all_of_them.message == "the API key is valid, with at least runs:read, runs:write, ops"
+
+
+def test_the_scopes_for_executions_of_a_key_are_listed() -> None:
+    missing = refusal(403, "ERR-PYOCO-0130")
+    lacks = answer(403, {"error": {"code": "FORBIDDEN", "details": {"errId": "ERR-PYOCO-0130"}}})
+    no_key = answer(422, {"error": {"code": "X", "details": {"errId": "ERR-PYOCO-0152"}}})
+    seen: dict[str, Seen] = {RUNS: missing, WRITING: missing, WORKERS: missing}
+    granted = {"executions:read": answer(body={"items": []}), "executions:resume": no_key}
+    seen |= {
+        request: granted.get(scope, lacks)
+        for scope, request in SCOPE_REQUESTS.items()
+        if request not in seen
+    }
+    found = findings({HEALTH: answer(body=HEALTHY), **seen}, WITH_KEY)["access"]
+    assert "it has executions:read, executions:resume and lacks runs:read" in found.message
+    assert found.message.endswith("ops, executions:write, executions:work, graphs:write")
+
+
+def test_a_gateway_without_executions_has_no_scopes_for_them() -> None:
+    absent = refusal(404, "ERR-PYOCO-0110")
+    seen: dict[str, Seen] = dict.fromkeys(SCOPE_REQUESTS.values(), absent)
+    read = answer(body=[])
+    found = findings({HEALTH: answer(body=HEALTHY), **seen, RUNS: read}, WITH_KEY)["access"]
+    assert found.message == "the API key is valid, with at least runs:read"
 
 
 def test_a_key_that_the_gateway_cannot_check_is_a_warning() -> None:

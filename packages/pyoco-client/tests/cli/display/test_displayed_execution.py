@@ -26,10 +26,11 @@ def test_a_snapshot_shows_its_nodes_in_their_order() -> None:
         node("bad", "FAILED", error={"code": "A", "message": "b"}),
         node("no", "CANCELED", cancelReason="NOT_TAKEN", skipped=True),
         node("off", "CANCELED", cancelReason="JOIN_PASSED"),
+        node("late", "RUNNING", cancelReason="EXECUTION_CANCELED"),
     ]
     execution = shown(nodes=nodes)
     assert (execution.execution_id, execution.graph) == (EXECUTION_ID, "order-intake v3")
-    assert list(execution.nodes) == ["fetch", "pay", "bad", "no", "off"]
+    assert list(execution.nodes) == ["fetch", "pay", "bad", "no", "off", "late"]
     states = [(each.state, each.note) for each in execution.nodes.values()]
     assert states == [
         ("RUNNING", "rows"),
@@ -37,6 +38,7 @@ def test_a_snapshot_shows_its_nodes_in_their_order() -> None:
         ("FAILED", "A: b"),
         ("SKIPPED", ""),
         ("CANCELED", "JOIN_PASSED"),
+        ("RUNNING", "stopping: EXECUTION_CANCELED"),
     ]
     assert execution.nodes["fetch"].progress == 40
     assert (execution.nodes["pay"].wait_key, execution.nodes["pay"].approvals) == ("k", (1, 2))
@@ -105,6 +107,16 @@ def test_an_event_changes_its_node(
 ) -> None:
     changed = after(shown(), *events).nodes["fetch"]
     assert {name: getattr(changed, name) for name in fields} == fields
+
+
+def test_the_time_of_a_resumed_node_is_that_of_its_attempt_as_in_a_snapshot() -> None:
+    waiting = node("fetch", "WAITING", "Wait", attemptStartedAt=AT, waitingSince=LATER)
+    events = [("NODE_RESUMED", FETCH), ("NODE_SUCCEEDED", FETCH)]
+    changed = after(shown(nodes=[waiting]), *events).nodes["fetch"]
+    ended = node("fetch", "SUCCEEDED", "Wait", attemptStartedAt=AT, endedAt=LATER)
+    again = shown(nodes=[ended]).nodes["fetch"]
+    assert (changed.began_at, changed.ended_at) == (seconds_of(AT), seconds_of(LATER))
+    assert (again.began_at, again.ended_at) == (changed.began_at, changed.ended_at)
 
 
 @pytest.mark.parametrize(

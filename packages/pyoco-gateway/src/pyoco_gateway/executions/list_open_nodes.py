@@ -35,10 +35,10 @@ NodePlace = tuple[str, str, str]
 class WaitDetails(Protocol):
     """Reads what the heads of executions do not say of a wait."""
 
-    async def prompts(self, nodes: Sequence[NodePlace]) -> Mapping[tuple[str, str], JsonObject]:
-        """Return the prompts of waiting nodes by execution and node, without those that lack one.
+    async def of(self, nodes: Sequence[NodePlace]) -> Mapping[tuple[str, str], JsonObject]:
+        """Return `prompt` and `waitKey` of waiting nodes by execution and node.
 
-        A node that does not wait any more is left out too.
+        What a node lacks is left out. A node that does not wait any more has neither.
         """
 
 
@@ -96,7 +96,7 @@ class ListOpenNodes:
             next_cursor = cursors.write(values, query.fingerprint)
         items = [node.item for node in found.nodes]
         if query.open_list is OpenList.WAITS:
-            items = await self._with_prompts(items, query.tenant_id)
+            items = await self._with_details(items, query.tenant_id)
         return OpenNodeList(items, next_cursor, found.total)
 
     async def _page(self, query: OpenNodeQuery) -> tuple[_Found, SignedCursors]:
@@ -128,15 +128,14 @@ class ListOpenNodes:
 
         return await self.reader.query(find), cursors
 
-    async def _with_prompts(self, items: Sequence[str], tenant_id: str) -> list[str]:
+    async def _with_details(self, items: Sequence[str], tenant_id: str) -> list[str]:
         nodes: list[JsonObject] = [json.loads(item) for item in items]
-        prompts = await self.details.prompts(
+        details = await self.details.of(
             [(tenant_id, node["executionId"], node["nodeId"]) for node in nodes]
         )
         for node in nodes:
-            prompt = prompts.get((node["executionId"], node["nodeId"]))
-            if prompt is not None:
-                node["prompt"] = prompt
+            # The head has the beginning of a long wait key only.
+            node.update(details.get((node["executionId"], node["nodeId"]), {}))
         return [json.dumps(node, separators=(",", ":")) for node in nodes]
 
 

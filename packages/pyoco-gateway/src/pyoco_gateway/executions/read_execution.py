@@ -1,6 +1,7 @@
 """Reads an execution: as it is, as it was, or as it will be soon."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final
 
 import anyio
 
@@ -8,10 +9,12 @@ from pyoco_gateway.executions.hub import ExecutionHub
 from pyoco_gateway.executions.log.logged_state import LoggedState
 from pyoco_gateway.executions.own_executions import OwnExecutions
 from pyoco_gateway.executions.values import ReadValues
-from pyoco_gateway.executions.views import needs_graph, view_of
+from pyoco_gateway.executions.views import json_of, json_with_values, needs_graph, view_of
 from pyoco_gateway.graphs.pinned_graphs import PinnedGraphs
 from pyoco_protocol.http.executions import ExecutionView
 from pyoco_protocol.problems import SeqNotReachedError
+
+_WITH_VALUES_AT_ONCE: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +59,13 @@ class ReadExecution:
     hub: ExecutionHub
     # Below the time limit of a request, or the wait would end with another error.
     max_wait_sec: float
+    # Values take many times their size until they are encoded.
+    with_values: anyio.CapacityLimiter = field(
+        default_factory=lambda: anyio.CapacityLimiter(_WITH_VALUES_AT_ONCE)
+    )
 
-    async def __call__(
-        self, execution_id: str, tenant: str, query: ExecutionQuery
-    ) -> ExecutionView:
-        """Return the latest state, or the one that `query` asks for.
+    async def __call__(self, execution_id: str, tenant: str, query: ExecutionQuery) -> str:
+        """Return the latest state, or the one that `query` asks for, as JSON.
 
         Raises ExecutionNotFoundError, SeqOutOfRangeError for an `at_seq` beyond the last event,
         and SeqNotReachedError if the execution does not reach `min_seq` in time.
@@ -71,7 +76,10 @@ class ReadExecution:
             logged = await self._reached(execution_id, tenant, query.min_seq, query.wait_sec)
         else:
             logged = await self.own.latest(execution_id, tenant)
-        return await self.describe(logged, with_values=query.with_values)
+        if not query.with_values:
+            return json_of(await self.describe(logged))
+        async with self.with_values:
+            return await json_with_values(await self.describe(logged, with_values=True))
 
     async def _reached(
         self, execution_id: str, tenant: str, min_seq: int, wait_sec: float

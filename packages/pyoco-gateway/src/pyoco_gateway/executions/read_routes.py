@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
+from pyoco_gateway.access.recheck import require_valid_key
 from pyoco_gateway.executions.read_requests import (
     EVENT_PARAMETERS,
     EXECUTION_PARAMETERS,
@@ -14,7 +15,7 @@ from pyoco_gateway.executions.read_requests import (
     tenant_of,
 )
 from pyoco_gateway.executions.read_services import ExecutionReadServices
-from pyoco_gateway.executions.views import json_of, json_with_values
+from pyoco_gateway.executions.views import json_of
 from pyoco_gateway.http.openapi import problems
 from pyoco_gateway.http.provided import provided
 from pyoco_protocol.executions.camel import CamelModel
@@ -41,8 +42,9 @@ async def get_execution(request: Request, execution_id: str) -> Response:
     """
     query = execution_query(request)
     read = provided(request.scope, ExecutionReadServices).execution
-    view = await read(execution_id, tenant_of(request), query)
-    body = await json_with_values(view) if query.with_values else json_of(view)
+    body = await read(execution_id, tenant_of(request), query)
+    if query.min_seq is not None:
+        require_valid_key(request.scope)
     return Response(body, media_type=_JSON)
 
 

@@ -5,6 +5,7 @@ from typing import Final
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from pyoco_gateway.access.recheck import require_valid_key
 from pyoco_gateway.executions.index.list_query import (
     MAX_WAIT_SEC,
     OpenNodeQuery,
@@ -60,4 +61,6 @@ async def get_ready_tasks(request: Request) -> Response:
 
 async def _listed(request: Request, query: OpenNodeQuery) -> Response:
     found = await provided(request.scope, ExecutionListServices).open_nodes(query)
+    if query.wait_sec:
+        require_valid_key(request.scope)
     return page(found.items, nextCursor=found.next_cursor, total=found.total)

@@ -12,8 +12,7 @@ from pyoco_gateway.graphs.parse_document import ParseDocument
 from pyoco_gateway.graphs.pinned_graph import PinnedGraph
 from pyoco_gateway.graphs.version_record import record_of
 from pyoco_protocol.graphs.compiled import CompiledGraph
-from pyoco_protocol.graphs.problems import GraphInvalidError
-from pyoco_protocol.graphs.validation import validate_graph
+from pyoco_protocol.graphs.stored import GraphUnusableError, load_graph
 from pyoco_protocol.jetstream.graph_versions import GraphVersions, StoredVersion
 from pyoco_protocol.problems import GraphCorruptError
 
@@ -108,9 +107,9 @@ def _identity(stored: StoredVersion, pinned: PinnedGraph) -> tuple[str, str, int
 def _pinned(stored: StoredVersion) -> PinnedGraph:
     record = record_of(stored)
     try:
-        graph = validate_graph(record.document)
-    except GraphInvalidError as error:
-        problem = f"the document is invalid: {error.problems[0].code}"
+        graph = load_graph(record.document)
+    except GraphUnusableError as error:
+        problem = f"the document cannot be compiled: {error}"
         raise GraphCorruptError(stored.graph_id, record.version, problem) from None
     if graph.hash != record.hash:
         raise GraphCorruptError(stored.graph_id, record.version, "it does not match its hash")

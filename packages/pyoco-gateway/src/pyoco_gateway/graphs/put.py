@@ -89,14 +89,18 @@ class PutGraph:
         """Store a version; return whether it is stored, or another one is in its place."""
         expected = 0 if after is None else after.stream_seq
         body = record.to_bytes()
+        may_be_stored = False
         for sends_left in reversed(range(_MAX_SENDS)):
             try:
                 await self.versions.append(tenant, record.graph_id, body, expected=expected)
             except AppendConflictError:
-                pass
+                # Another writer may have stored the same bytes in the same millisecond.
+                if not may_be_stored:
+                    return False
             except UnknownOutcomeError:
                 if not sends_left:
                     raise
+                may_be_stored = True
             else:
                 return True
             # The message that was sent may be stored although no answer came.

@@ -36,7 +36,7 @@ def tenant_of(request: Request) -> str:
 def valid_graph_id(graph_id: str) -> str:
     """Return the id of a graph to store; raise InvalidRequestError if no graph may have it."""
     if not _GRAPH_ID.fullmatch(graph_id):
-        fault = "must have 1 to 64 letters, digits, `_` and `-`, and begin with none of the two"
+        fault = "must have 1 to 64 letters, digits, `_` and `-`, and begin with a letter or a digit"
         raise InvalidRequestError([("graphId", fault)])
     return graph_id
 

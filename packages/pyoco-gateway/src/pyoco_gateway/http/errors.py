@@ -31,6 +31,7 @@ from pyoco_protocol.problems import (
     Problem,
     PyocoError,
     RouteNotFoundError,
+    SeqNotReachedError,
     WorkflowTooLargeError,
     language_from_accept,
 )
@@ -219,7 +220,9 @@ def _problem_response(
 
 
 def _log_problem(error: PyocoError, scope: Scope) -> None:
-    if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+    # A wait for an event that ends without it is no failure.
+    is_failure = error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    if is_failure and not isinstance(error, SeqNotReachedError):
         _log.warning("request failed", extra=_request_fields(scope), exc_info=error)
     elif _UNLOGGED_KEY not in scope and not _is_flooding(scope):
         _log.info("request refused", extra={**error_fields(error), **_request_fields(scope)})

@@ -1,8 +1,11 @@
 """Hashes that stand for texts in the tables of an index, because they are smaller."""
 
 import hashlib
+from functools import lru_cache
 
 
+# The same ids come again with each change of a run or an execution.
+@lru_cache(maxsize=4_096)
 def hashed(text: str, *more: str) -> int:
     """Return a 64-bit hash of a text, or of several, for which collisions are negligible."""
     if more:

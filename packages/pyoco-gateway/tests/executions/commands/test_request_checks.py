@@ -154,6 +154,13 @@ async def test_a_fault_is_described_in_words_of_json(
     assert problem["what"].startswith(what)
 
 
+async def test_only_the_first_wrong_label_is_described(commands: Commands) -> None:
+    """To describe as many as a body has room for would stop the gateway for a second."""
+    answer = await commands.post("/executions", {"graphId": "g", "labels": [1] * 1_000})
+    (problem,) = answer.json()["error"]["details"]["problems"]
+    assert problem["where"] == "labels.0"
+
+
 async def test_a_field_that_is_null_is_absent(commands: Commands) -> None:
     path = await commands.created()
     answer = await commands.post(f"{path}/nodes/t/start", {"workerId": None, "attempt": None})

@@ -33,11 +33,11 @@ class Prompts:
     known: dict[tuple[str, str], JsonObject] = field(default_factory=dict)
     asked: list[NodePlace] = field(default_factory=list)
 
-    async def prompts(self, nodes: Sequence[NodePlace]) -> Mapping[tuple[str, str], JsonObject]:
+    async def of(self, nodes: Sequence[NodePlace]) -> Mapping[tuple[str, str], JsonObject]:
         """Return the given prompts."""
         self.asked += nodes
         return {
-            (execution_id, node_id): prompt
+            (execution_id, node_id): {"prompt": prompt}
             for _, execution_id, node_id in nodes
             if (prompt := self.known.get((execution_id, node_id))) is not None
         }

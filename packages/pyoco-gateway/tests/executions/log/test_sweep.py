@@ -5,9 +5,10 @@ import pytest
 
 from conftest import StartGateway
 from execution_requests import post
-from executions.log.log_parts import CommandSide, store_graph, task
+from executions.log.log_parts import NAMES, CommandSide, store_graph, task
 from executions.log.log_writer import LogWriter
 from pyoco_gateway.executions.core.state import ExecutionState
+from pyoco_gateway.executions.index.levels import OverdueExecution
 from pyoco_gateway.executions.sweep import Sweep
 from pyoco_protocol.executions.commands import (
     CancelExecution,
@@ -18,6 +19,7 @@ from pyoco_protocol.executions.commands import (
 from pyoco_protocol.executions.commits import CommitRecord
 from pyoco_protocol.executions.instants import instant, milliseconds_of
 from pyoco_protocol.executions.statuses import ExecutionStatus, LateOutcome, NodeStatus
+from pyoco_protocol.ids import idempotent_execution_id
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.problems import BrokerUnavailableError
 from pyoco_testkit.eventually import eventually
@@ -40,9 +42,13 @@ class Timers:
             self._overdue, self.side.reader, self.side.graphs, self.side.send_command
         )
 
-    async def _overdue(self, now: str) -> list[str]:
+    async def _overdue(
+        self, now: str, after: OverdueExecution | None, limit: int
+    ) -> list[OverdueExecution]:
         self.asked.append(now)
-        return self.found
+        begin = 0 if after is None else after.key + 1
+        page = list(enumerate(self.found))[begin : begin + min(limit, 2)]
+        return [OverdueExecution(execution_id, 0, key) for key, execution_id in page]
 
     async def created(self, *nodes: JsonObject, **graph: int) -> str:
         """Create an execution of a graph with these nodes, for the sweep to look at."""
@@ -203,9 +209,11 @@ async def test_a_damaged_log_does_not_keep_other_timers_from_firing(
     await writer.store(b"hello")
     timers.found.insert(0, UNKNOWN)
 
-    await timers.after(60)
+    for _ in range(3):
+        await timers.after(60)
 
     assert (await timers.state(sound)).status is ExecutionStatus.CANCELED
+    # It is named once, although it is tried again in every sweep.
     (warned,) = [
         record.__dict__["execution_id"]
         for record in caplog.records
@@ -215,13 +223,33 @@ async def test_a_damaged_log_does_not_keep_other_timers_from_firing(
     assert warned == broken
 
 
-async def test_the_sweep_ends_when_the_broker_is_away(timers: Timers, broker: Broker) -> None:
-    """Without the same warning for each execution."""
-    timers.found = [await timers.created(task(), deadlineSec=60) for _ in range(2)]
-    timers.now_ms += 60_000
-    await broker.client.close()
-    with pytest.raises(BrokerUnavailableError):
+async def test_an_execution_that_was_set_aside_is_tried_again(timers: Timers) -> None:
+    endpoint, key = "POST /executions", "later"
+    execution_id = idempotent_execution_id("default", endpoint, key)
+    timers.found = [UNKNOWN, execution_id]
+    await timers.after(1)
+    await store_graph(timers.side.broker, line(task(), deadlineSec=1), "timed")
+    assert await timers.side.created(key=key, graph_id="timed") == execution_id
+    await timers.after(1)
+    assert (await timers.state(execution_id)).status is ExecutionStatus.CANCELED
+
+
+async def test_an_outage_ends_the_sweep_and_fills_no_log(
+    timers: Timers, nats_server: NatsServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    timers.found = [await timers.created(task(), deadlineSec=60) for _ in range(5)]
+    nats_server.kill()
+    await eventually(lambda: timers.side.broker.is_up, False)
+    for _ in range(3):
+        with pytest.raises(BrokerUnavailableError):
+            await timers.after(60)
+    assert "not fired" not in caplog.text
+    await nats_server.restart()
+    await timers.side.broker.wait_until_up()
+    for _ in range(2):
         await timers.sweep()
+    states = [await timers.state(each) for each in timers.found]
+    assert {state.status for state in states} == {ExecutionStatus.CANCELED}
 
 
 async def test_two_gateways_that_sweep_at_once_fire_a_timer_once(
@@ -245,7 +273,7 @@ async def test_the_sweep_goes_on_after_an_outage(broker: Broker) -> None:
     side = CommandSide(broker)
     calls = 0
 
-    async def overdue(_: str) -> list[str]:
+    async def overdue(_: str, __: OverdueExecution | None, ___: int) -> list[OverdueExecution]:
         nonlocal calls
         calls += 1
         raise BrokerUnavailableError("away")
@@ -279,3 +307,32 @@ async def test_a_running_gateway_fires_what_is_overdue(
         await eventually(status, NodeStatus.FAILED)
         deadline = f"/executions/{second['executionId']}"
         assert (await http.get(deadline)).json()["cancelReason"] == "DEADLINE"
+
+
+async def test_a_thousand_damaged_executions_do_not_keep_a_later_timer_from_firing(
+    start_gateway: StartGateway,
+    nats_server: NatsServer,
+    broker: Broker,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Sweep.__init__, "__defaults__", (0.1,))
+    side = CommandSide(broker, clock=lambda: BEGIN_MS)
+    await store_graph(broker, line(task(), deadlineSec=1), "timed")
+    pattern = await side.created(graph_id="timed")
+    stored = await side.log.last(pattern)
+    assert stored is not None
+    # Each has a first commit that belongs to another execution by its hash.
+    for number in range(1100):
+        damaged = f"00000000-0000-4000-8000-{number:012}"
+        body = stored.body.replace(pattern.encode(), damaged.encode())
+        await broker.client.publish(NAMES.execution(damaged), body)
+    await broker.client.flush()
+    async with start_gateway(nats_server.url) as http:
+        sound = await post(http, "/executions", graphId="timed", start=True)
+
+        async def reason() -> object:
+            return (
+                (await http.get(f"/executions/{sound['executionId']}")).json().get("cancelReason")
+            )
+
+        await eventually(reason, "DEADLINE", timeout=30)

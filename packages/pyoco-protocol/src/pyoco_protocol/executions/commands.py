@@ -40,7 +40,10 @@ class CreateExecution(CommandBase):
     graph_id: GraphId
     graph_version: _Whole | None = None
     input: JsonObject | None = None
-    labels: Annotated[tuple[_Label, ...], Field(max_length=MAX_LABELS)] | None = None
+    # The first fault is enough: a body has room for thousands.
+    labels: Annotated[tuple[_Label, ...], Field(max_length=MAX_LABELS, fail_fast=True)] | None = (
+        None
+    )
     start: Annotated[bool, Field(strict=True)] = False
 
 

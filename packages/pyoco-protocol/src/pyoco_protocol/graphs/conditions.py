@@ -54,6 +54,16 @@ def parse_condition(text: str) -> Condition:
     return Condition(text, tuple(dict.fromkeys(parser.paths)), test)
 
 
+def read_literal(text: str, at: int) -> tuple[str | int | float | bool | None, int]:
+    """Return the literal at a position, and the position after it; raise LanguageError."""
+    word = _WORD.match(text, at)
+    if at < len(text) and (word is None or word.group() in _LITERALS):
+        token, end = _token(text, at)
+        if token.kind == "literal" and not isinstance(token.value, Path | Missing | Opaque):
+            return token.value, end
+    raise LanguageError("a number, a text, true, false or null is expected", at)
+
+
 @dataclass(frozen=True, slots=True)
 class _Token:
     # "sign", "word", "path" or "literal".
@@ -86,8 +96,8 @@ def _token(text: str, at: int) -> tuple[_Token, int]:
         return _number(match.group(), at), match.end()
     if match := _WORD.match(text, at):
         word = match.group()
-        is_path = match.end() < len(text) and text[match.end()] in ".["
-        if word in _RESERVED and not is_path:
+        # No path begins with one of these.
+        if word in _RESERVED:
             if word in _LITERALS:
                 return _Token("literal", at, word, _LITERALS[word]), match.end()
             return _Token("word", at, word), match.end()

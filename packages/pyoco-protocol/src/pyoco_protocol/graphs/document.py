@@ -86,8 +86,9 @@ class InputProperty(DocumentModel):
 
     type: Annotated[
         list[JsonType],
-        BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
+        # Of the list itself, so that the items of a longer one are not checked.
         Field(min_length=1, max_length=7),
+        BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
     ]
 
 
@@ -155,7 +156,7 @@ class WaitSpec(DocumentModel):
     key: Annotated[str, StringConstraints(max_length=200)] | None = None
     prompt: dict[str, Any] | None = None
     approvals: Annotated[int, Field(ge=1, le=20)] | None = None
-    approvers: Annotated[tuple[_ActorId, ...], Field(max_length=100, strict=False)] | None = None
+    approvers: Annotated[list[_ActorId], Field(max_length=100)] | None = None
     timeout_sec: Seconds | None = None
     on_timeout: Annotated[OnTimeout, Field(strict=False)] = OnTimeout.FAIL
 

@@ -19,6 +19,7 @@ def parse_json(data: bytes) -> JsonValue:
             data.decode("utf-8-sig"),
             object_pairs_hook=_without_duplicates,
             parse_constant=_refused_constant,
+            parse_int=_integer,
         )
     except RecursionError:
         raise _invalid(f"is nested deeper than {MAX_DEPTH} levels") from None
@@ -63,6 +64,14 @@ def _without_duplicates(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonVal
 
 def _refused_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number")
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        # The words of Python name a function to call.
+        raise ValueError(f"an integer has {len(text)} characters, which is too many") from None
 
 
 def _invalid(message: str) -> GraphInvalidError:

@@ -8,9 +8,10 @@ from typing import Final
 from pydantic import JsonValue
 
 from pyoco_protocol.canonical import canonical_json
+from pyoco_protocol.graphs.conditions import read_literal
 from pyoco_protocol.graphs.facts import Fact, Missing, Opaque
 from pyoco_protocol.graphs.paths import Path, read_path
-from pyoco_protocol.graphs.problems import LanguageError
+from pyoco_protocol.graphs.problems import LanguageError, shown
 
 _OPEN: Final = "${"
 _ESCAPED: Final = "$${"
@@ -89,31 +90,12 @@ def _reference(text: str, start: int, *, for_params: bool) -> tuple[Reference, i
     reference = Reference(path)
     if for_params and text.startswith(_DEFAULT, at):
         at = _skip_spaces(text, at + len(_DEFAULT))
-        default, at = _literal(text, at)
+        default, at = read_literal(text, at)
         reference = Reference(path, has_default=True, default=default)
         at = _skip_spaces(text, at)
     if not text.startswith("}", at):
         raise LanguageError("'}' is expected after the path", at)
     return reference, at + 1
-
-
-def _literal(text: str, at: int) -> tuple[JsonValue, int]:
-    if text.startswith("'", at):
-        end = text.find("'", at + 1)
-        if end < 0:
-            raise LanguageError("the text has no closing quote", at)
-        return text[at + 1 : end], end + 1
-    try:
-        value, end = json.JSONDecoder(parse_constant=_refuse_constant).raw_decode(text, at)
-    except (ValueError, RecursionError):
-        raise LanguageError("a JSON literal is expected after ??", at) from None
-    if isinstance(value, dict | list):
-        raise LanguageError("a default is a number, a text, true, false or null", at)
-    return value, end
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(name)
 
 
 def _skip_spaces(text: str, at: int) -> int:
@@ -123,17 +105,15 @@ def _skip_spaces(text: str, at: int) -> int:
 
 
 def strings_of(value: JsonValue, where: str = "") -> Iterator[tuple[str, str]]:
-    """Yield each string of a JSON value with its place in it."""
-    waiting: list[tuple[str, JsonValue]] = [(where, value)]
-    while waiting:
-        place, item = waiting.pop()
-        if isinstance(item, str):
-            yield place, item
-        elif isinstance(item, dict):
-            waiting += [(f"{place}.{key}", item[key]) for key in reversed(item)]
-        elif isinstance(item, list):
-            last = len(item) - 1
-            waiting += [(f"{place}[{last - i}]", child) for i, child in enumerate(reversed(item))]
+    """Yield each string of a JSON value with its place in it; keys are shortened there."""
+    if isinstance(value, str):
+        yield where, value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from strings_of(item, f"{where}.{shown(key)}")
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from strings_of(item, f"{where}[{index}]")
 
 
 def render_text(template: Template, lookup: FactLookup) -> str:

@@ -3,11 +3,14 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import chain
+
+from pydantic import JsonValue
 
 from pyoco_protocol.graphs.conditions import parse_condition
 from pyoco_protocol.graphs.document import Edge, Node, TaskNode, WaitNode
 from pyoco_protocol.graphs.paths import Path
-from pyoco_protocol.graphs.problems import GraphProblem, LanguageError
+from pyoco_protocol.graphs.problems import MAX_PROBLEMS, GraphProblem, LanguageError
 from pyoco_protocol.graphs.templates import parse_template, strings_of
 
 
@@ -45,14 +48,16 @@ class ReadText:
 def read_texts(
     nodes: Sequence[Node | None], edges: Sequence[Edge | None]
 ) -> tuple[list[ReadText], list[GraphProblem]]:
-    """Return the texts that can be parsed, and the problems of the others."""
+    """Return the texts that can be parsed, and the problems of the others, up to `MAX_PROBLEMS`."""
     texts: list[ReadText] = []
     problems: list[GraphProblem] = []
-    for found in (*_conditions(edges), *_templates(nodes)):
-        if isinstance(found, GraphProblem):
-            problems.append(found)
-        else:
+    for found in chain(_conditions(edges), _templates(nodes)):
+        if not isinstance(found, GraphProblem):
             texts.append(found)
+            continue
+        problems.append(found)
+        if len(problems) >= MAX_PROBLEMS:
+            break
     return texts, problems
 
 
@@ -68,11 +73,18 @@ def _templates(nodes: Iterable[Node | None]) -> Iterator[ReadText | GraphProblem
         if isinstance(node, WaitNode):
             if node.wait.key is not None:
                 yield _read(f"{where}.wait.key", node.id, TextUse.SHOWN, node.wait.key)
-            for place, text in strings_of(node.wait.prompt, f"{where}.wait.prompt"):
-                yield _read(place, node.id, TextUse.SHOWN, text)
+            yield from _all(node.wait.prompt, f"{where}.wait.prompt", node.id, TextUse.SHOWN)
         elif isinstance(node, TaskNode) and node.run is not None:
-            for place, text in strings_of(dict(node.run.params), f"{where}.run.params"):
-                yield _read(place, node.id, TextUse.PARAMS, text)
+            yield from _all(node.run.params, f"{where}.run.params", node.id, TextUse.PARAMS)
+
+
+def _all(
+    value: JsonValue, where: str, node: str, use: TextUse
+) -> Iterator[ReadText | GraphProblem]:
+    for place, text in strings_of(value, where):
+        # Other strings refer to nothing, and a document may have tens of thousands of them.
+        if "${" in text:
+            yield _read(place, node, use, text)
 
 
 def _read(where: str, node: str, use: TextUse, text: str) -> ReadText | GraphProblem:

@@ -18,12 +18,13 @@ from pyoco_protocol.graphs.document import (
     Seconds,
     Title,
 )
+from pyoco_protocol.graphs.fault_words import fault_words
 from pyoco_protocol.graphs.node_rules import node_problems
 from pyoco_protocol.graphs.problems import GraphInvalidError, GraphProblem, shown
 from pyoco_protocol.graphs.reference_rules import reference_problems
 from pyoco_protocol.graphs.shape_rules import shape_problems
 from pyoco_protocol.graphs.texts import read_texts
-from pyoco_protocol.graphs.weight import weight_problems
+from pyoco_protocol.graphs.weight import size_problems, weight_problems
 
 MIN_NODES: Final = 2
 MAX_NODES: Final = 1_000
@@ -54,7 +55,10 @@ def validate_graph(source: JsonValue) -> CompiledGraph:
         # Messages that quote such a text could not be sent.
         message = "has a number beyond 1e308, or a text that is not valid Unicode"
         raise GraphInvalidError([_problem("FIELD_INVALID", "document", message)]) from None
-    problems: list[GraphProblem] = []
+    problems = list(size_problems(size_bytes))
+    if problems:
+        # To find all others would take seconds.
+        raise GraphInvalidError(problems)
     header = _parsed(
         _Header,
         {key: value for key, value in source.items() if key not in ("nodes", "edges")},
@@ -74,7 +78,7 @@ def validate_graph(source: JsonValue) -> CompiledGraph:
     texts, syntax_problems = read_texts(nodes, edges)
     problems += syntax_problems
     problems += reference_problems(texts, [_id(raw) for raw in raw_nodes], pairs)
-    problems += weight_problems(size_bytes, nodes, edges, texts)
+    problems += weight_problems(nodes, edges, texts)
     if problems or header is None:
         raise GraphInvalidError(sorted(problems, key=lambda problem: _place(problem.where)))
     document = GraphDocument.model_construct(
@@ -164,15 +168,8 @@ def _parsed(
     except ValidationError as error:
         for fault in error.errors(include_url=False, include_input=False):
             code = _CODES.get(fault["type"], "FIELD_INVALID")
-            message = _MESSAGES.get(fault["type"], fault["msg"])
-            problems.append(_problem(code, _where(where, fault["loc"]), message))
+            problems.append(_problem(code, _where(where, fault["loc"]), fault_words(fault)))
         return None
-
-
-_MESSAGES: Final = {
-    "extra_forbidden": "is not a field here; check the spelling and the type of the node",
-    "missing": "is required",
-}
 
 
 def _where(base: str, location: tuple[int | str, ...]) -> str:

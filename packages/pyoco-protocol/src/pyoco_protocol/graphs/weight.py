@@ -52,16 +52,17 @@ _EVENTS: Final[Mapping[NodeType, _Events]] = {
 }
 
 
-def weight_problems(
-    document_bytes: int,
-    nodes: Sequence[Node | None],
-    edges: Sequence[Edge | None],
-    texts: Sequence[ReadText],
-) -> Iterator[GraphProblem]:
-    """Yield the problems of a graph that is too heavy."""
+def size_problems(document_bytes: int) -> Iterator[GraphProblem]:
+    """Yield the problem of a document that is too large."""
     if document_bytes > MAX_DOCUMENT_BYTES:
         message = f"has {document_bytes} bytes; at most {MAX_DOCUMENT_BYTES} are allowed"
         yield GraphProblem(code="GRAPH_TOO_HEAVY", where="document", message=message)
+
+
+def weight_problems(
+    nodes: Sequence[Node | None], edges: Sequence[Edge | None], texts: Sequence[ReadText]
+) -> Iterator[GraphProblem]:
+    """Yield the problem of a graph that is too heavy."""
     weight = weight_of(nodes, edges, texts)
     if weight > MAX_WEIGHT:
         message = (

@@ -30,18 +30,24 @@ class Checkpoints:
         self._bucket = Bucket(broker, self._name)
 
     async def put(self, execution_id: str, seq: int, data: bytes) -> bool:
-        """Store the checkpoint at the event `seq`; return False if it does not fit into a message.
+        """Store the checkpoint at the event `seq`; return False if no message can hold it.
 
-        It replaces the one that is there, which may be damaged or of another version.
+        It replaces another checkpoint of the same event: a reader that could use that one would
+        not have replayed the log.
         """
         if len(data) + _HEADER_BYTES > self._broker.require_up().max_payload:
             return False
         key = subjects.checkpoint_key(execution_id, seq)
-        found = await self._bucket.read(key)
         try:
-            await self._bucket.replace(key, data, 0 if found is None else found.revision)
+            try:
+                await self._bucket.create(key, data)
+            except ConflictError:
+                found = await self._bucket.read(key)
+                if found is not None and found.data != data:
+                    await self._bucket.replace(key, data, found.revision)
         except ConflictError:
-            _log.debug("another checkpoint is newer", extra={"execution_id": execution_id})
+            # Another gateway has stored one in the meantime.
+            _log.debug("checkpoint exists", extra={"execution_id": execution_id, "seq": seq})
         return True
 
     async def newest(self, execution_id: str, at_most_seq: int) -> tuple[int, bytes] | None:

@@ -7,7 +7,12 @@ from typing import Any, Final
 
 import click
 
-from pyoco_client.cli.arguments import BadArgumentError, checked_path_part, graph_id_argument
+from pyoco_client.cli.arguments import (
+    BadArgumentError,
+    cannot_read,
+    checked_path_part,
+    graph_id_argument,
+)
 from pyoco_client.cli.connection import EXIT_FAILED, EXIT_OK, Connection, pass_connection
 from pyoco_client.cli.display.execution_layouts import GRAPH, GRAPHS, STORED
 from pyoco_client.cli.display.output import (
@@ -161,7 +166,7 @@ def _content(file: Path) -> bytes:
     try:
         return sys.stdin.buffer.read() if str(file) == _STDIN else file.read_bytes()
     except OSError as error:
-        raise BadArgumentError(f"{file} cannot be read: {error}") from error
+        raise BadArgumentError(cannot_read(str(file), error)) from error
 
 
 def _print_warnings(warnings: Iterable[Mapping[str, Any]], content: bytes) -> None:
@@ -170,11 +175,12 @@ def _print_warnings(warnings: Iterable[Mapping[str, Any]], content: bytes) -> No
 
 
 def _with_lines(problems: Iterable[Mapping[str, Any]], content: bytes) -> list[Mapping[str, Any]]:
-    """Return the problems with the `line` in the file, where it is known."""
+    """Return the problems with the `line` in the file, where it is known, in the order of lines."""
     from pyoco_client.cli.document_lines import lines_of
 
     lines = lines_of(content.decode(errors="replace"))
-    return [
+    placed: list[Mapping[str, Any]] = [
         {**each, "line": None if lines is None else lines.line_of(str(each.get("where")))}
         for each in problems
     ]
+    return sorted(placed, key=lambda each: (each["line"] is None, each["line"]))

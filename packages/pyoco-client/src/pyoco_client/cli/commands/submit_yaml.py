@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from pyoco_client.cli.arguments import BadArgumentError
+from pyoco_client.cli.arguments import BadArgumentError, cannot_read
 from pyoco_client.cli.connection import Connection, pass_connection
 from pyoco_client.cli.examples import examples
 from pyoco_client.cli.submission import SubmissionOptions, submission_options, tag_option
@@ -58,4 +58,4 @@ def _bytes_of(path: Path) -> bytes:
             return sys.stdin.buffer.read()
         return path.read_bytes()
     except OSError as error:
-        raise BadArgumentError(f"--workflow-file {path} cannot be read: {error}") from error
+        raise BadArgumentError(cannot_read(f"--workflow-file {path}", error)) from error

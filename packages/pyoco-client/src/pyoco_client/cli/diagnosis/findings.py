@@ -72,17 +72,25 @@ class Answer:
     @property
     def err_id(self) -> str | None:
         """The error id; only a gateway sends one."""
-        found = self.body.get("err_id") if isinstance(self.body, Mapping) else None
+        found = self._problem.get("err_id") or self._problem.get("errId")
         return found if isinstance(found, str) else None
 
     @property
     def detail(self) -> str:
         """The description in an error body, or the HTTP status."""
-        if isinstance(self.body, Mapping):
-            for name in ("detail", "message"):
-                if isinstance(self.body.get(name), str):
-                    return str(self.body[name])
+        for name in ("detail", "message"):
+            if isinstance(found := self._problem.get(name), str):
+                return found
         return f"HTTP {self.status}"
+
+    @property
+    def _problem(self) -> Mapping[str, Any]:
+        """The fields of an error body; errors on the paths of executions nest them."""
+        found = self.body
+        for name in ("error", "details"):
+            inner = found.get(name) if isinstance(found, Mapping) else None
+            found = inner if isinstance(inner, Mapping) else found
+        return found if isinstance(found, Mapping) else {}
 
 
 class TroubleKind(StrEnum):
@@ -114,3 +122,18 @@ QUEUES: Final = "GET /queues"
 DEAD_LETTERS: Final = "GET /dlq?limit=200"
 # Tests the scope runs:write and stores nothing: the gateway rejects the request without its form.
 WRITING: Final = "POST /runs/yaml/validate"
+EXECUTIONS: Final = "GET /executions?limit=1"
+# As above: without an idempotency key or a document, the gateway rejects these requests.
+_NODE: Final = "/executions/00000000-0000-0000-0000-000000000000/nodes/none"
+# The scopes, each with a request that needs it. A key with executions:write may do what those with
+# executions:work and executions:resume may do.
+SCOPE_REQUESTS: Final[Mapping[str, str]] = {
+    "runs:read": RUNS,
+    "runs:write": WRITING,
+    "ops": WORKERS,
+    "executions:read": EXECUTIONS,
+    "executions:write": "POST /executions",
+    "executions:work": f"POST {_NODE}/start",
+    "executions:resume": f"POST {_NODE}/resume",
+    "graphs:write": "POST /graphs/validate",
+}

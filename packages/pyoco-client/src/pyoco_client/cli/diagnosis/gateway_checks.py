@@ -8,9 +8,7 @@ from urllib.parse import urlsplit
 
 from pyoco_client.cli.diagnosis.findings import (
     HEALTH,
-    RUNS,
-    WORKERS,
-    WRITING,
+    SCOPE_REQUESTS,
     Answer,
     Finding,
     Seen,
@@ -26,6 +24,7 @@ from pyoco_client.errors import ENVIRONMENT_HINT
 _MISSING_KEY: Final = "ERR-PYOCO-0014"
 _INVALID_KEY: Final = "ERR-PYOCO-0015"
 _MISSING_SCOPE: Final = "ERR-PYOCO-0130"
+_NO_SUCH_PATH: Final = "ERR-PYOCO-0110"
 _LOOPBACK: Final = re.compile(r"localhost|127(\.\d+){3}|::1")
 
 # `Date` has whole seconds, and the answer takes some time.
@@ -145,8 +144,9 @@ def _transport(target: Target) -> Iterator[Finding]:
 def _access(target: Target, seen: Mapping[str, Seen]) -> Iterator[Finding]:
     answers = {
         scope: answer
-        for request, scope in ((RUNS, "runs:read"), (WRITING, "runs:write"), (WORKERS, "ops"))
-        if isinstance(answer := seen.get(request), Answer)
+        for scope, request in SCOPE_REQUESTS.items()
+        # A gateway of a version without executions does not have their paths.
+        if isinstance(answer := seen.get(request), Answer) and answer.err_id != _NO_SUCH_PATH
     }
     ids = {answer.err_id for answer in answers.values()}
     if _MISSING_KEY in ids:

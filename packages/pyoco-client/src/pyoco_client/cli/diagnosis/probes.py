@@ -15,8 +15,8 @@ from pyoco_client.cli.diagnosis.findings import (
     HEALTH,
     QUEUES,
     RUNS,
+    SCOPE_REQUESTS,
     WORKERS,
-    WRITING,
     Answer,
     Seen,
     Trouble,
@@ -42,8 +42,8 @@ def probe(
     except NO_CLIENT as error:
         return {HEALTH: Trouble(TroubleKind.ENVIRONMENT, str(error))}
     with opened as client:
-        asked = [RUNS, WORKERS, QUEUES, DEAD_LETTERS, *([WRITING] if with_key else [])]
-        for request in (HEALTH, *asked):
+        scopes = SCOPE_REQUESTS.values() if with_key else ()
+        for request in dict.fromkeys((HEALTH, RUNS, WORKERS, QUEUES, DEAD_LETTERS, *scopes)):
             seen[request] = _ask(client, request, timeout, clock)
             if request == HEALTH and not _is_gateway(seen[request]):
                 break

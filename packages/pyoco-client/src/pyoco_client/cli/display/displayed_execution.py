@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pyoco_client.execution_models import Execution, ExecutionEvent, Node
 
 _NOT_TAKEN: Final = "NOT_TAKEN"
-_ENDS: Final = {
+ENDS: Final = {
     "EXECUTION_COMPLETED": "COMPLETED",
     "EXECUTION_FAILED": "FAILED",
     "EXECUTION_CANCELED": "CANCELED",
@@ -26,7 +26,9 @@ class DisplayedNode:
     node_id: str
     state: str
     attempt: int = 0
+    # When the wait or, elsewhere, the attempt began.
     began_at: float | None = None
+    attempt_at: float | None = None
     ended_at: float | None = None
     progress: float | None = None
     wait_key: str | None = None
@@ -84,8 +86,8 @@ class DisplayedExecution:
         """Return the execution after an event; one that is not shown changes only the time."""
         at = seconds_of(event.occurred_at) or self.changed_at
         changed = replace(self, changed_at=at)
-        if event.type in _ENDS:
-            return replace(changed, status=_ENDS[event.type], ended_at=at, phase="")
+        if event.type in ENDS:
+            return replace(changed, status=ENDS[event.type], ended_at=at, phase="")
         if event.type == "EXECUTION_STARTED":
             return replace(changed, began_at=at, phase="")
         if event.type == "EXECUTION_CANCEL_REQUESTED":
@@ -119,7 +121,8 @@ def _node(node: "Node") -> DisplayedNode:
     if node.error is not None and node.status != "SUCCEEDED":
         note = error_text(node.error.to_wire())
     elif node.cancel_reason is not None:
-        note = node.cancel_reason.value
+        reason = node.cancel_reason.value
+        note = reason if node.status.is_terminal else f"stopping: {reason}"
     elif progress is not None:
         note = progress.message or ""
     approvals = node.approvals
@@ -128,6 +131,7 @@ def _node(node: "Node") -> DisplayedNode:
         state="SKIPPED" if node.skipped else node.status.value,
         attempt=node.attempt,
         began_at=seconds_of(node.waiting_since or node.attempt_started_at),
+        attempt_at=seconds_of(node.attempt_started_at),
         ended_at=seconds_of(node.ended_at),
         progress=None if progress is None else progress.value,
         wait_key=node.wait_key,
@@ -142,7 +146,7 @@ _Change = Callable[[DisplayedNode, Mapping[str, Any], float], DisplayedNode]
 def _started(node: DisplayedNode, payload: Mapping[str, Any], at: float) -> DisplayedNode:
     attempt = payload.get("attempt")
     attempt = attempt if isinstance(attempt, int) else node.attempt
-    return DisplayedNode(node.node_id, "RUNNING", attempt, began_at=at)
+    return DisplayedNode(node.node_id, "RUNNING", attempt, began_at=at, attempt_at=at)
 
 
 def _progressed(node: DisplayedNode, payload: Mapping[str, Any], _: float) -> DisplayedNode:
@@ -195,7 +199,7 @@ _CHANGES: Final[Mapping[str, _Change]] = {
     "NODE_WAITING": _waiting,
     "NODE_RESUME_REQUESTED": _asked,
     "NODE_RESUMED": lambda node, _, at: replace(
-        node, state="RUNNING", began_at=at, wait_key=None, approvals=None
+        node, state="RUNNING", began_at=node.attempt_at or at, wait_key=None, approvals=None
     ),
     "NODE_SUCCEEDED": lambda node, _, at: replace(
         node, state="SUCCEEDED", ended_at=at, progress=None, note=""

@@ -109,6 +109,11 @@ def _approvals(record: Record) -> str:
     return f"{approvals['given']} of {approvals['needed']}" if approvals else ""
 
 
+def _cancel_reason(record: Record) -> str:
+    reason = "" if record.get("skipped") else shown(record.get("cancelReason"))
+    return f"stopping: {reason}" if reason and record.get("status") == "RUNNING" else reason
+
+
 def _node_detail(record: Record) -> str:
     # The gateway keeps the last progress of a node that has ended.
     progress = {} if record.get("endedAt") else record.get("progress") or {}
@@ -118,8 +123,9 @@ def _node_detail(record: Record) -> str:
         shown(progress.get("message")),
         f"key {record['waitKey']}" if record.get("waitKey") else "",
         f"{_approvals(record)} approvals" if record.get("approvals") else "",
+        shown(record.get("prompt")),
         _error(record),
-        "" if record.get("skipped") else shown(record.get("cancelReason")),
+        _cancel_reason(record),
         f"late result {record['lateOutcome']}" if record.get("lateOutcome") else "",
     ]
     return ", ".join(filter(None, parts))
@@ -182,21 +188,20 @@ COMMAND: Final = Layout(
 )
 CREATED: Final = Layout("executionId", (_EXECUTION, _STATUS, _GRAPH, _SEQ), (*COMMAND.wide, _GRAPH))
 
-_WAIT_FIELDS: Final = (
-    *(_EXECUTION, _NODE),
-    Column("GRAPH", text_cell("graphId"), shrinks=True, may_go=True),
-)
+_WAIT_GRAPH: Final = Column("GRAPH", text_cell("graphId"), shrinks=True, may_go=True)
 WAITS: Final = Layout(
     "executionId",
     (
-        *_WAIT_FIELDS,
-        Column("AGE", instant_age_cell("since"), may_go=True),
-        Column("KEY", text_cell("waitKey"), shrinks=True, may_go=True),
-        Column("APPROVALS", _approvals, may_go=True),
+        *(_EXECUTION, _NODE),
+        # A terminal of 80 columns has room for the question and the approvals, not for all.
         Column("PROMPT", text_cell("prompt"), shrinks=True, may_go=True),
+        Column("APPROVALS", _approvals, may_go=True),
+        Column("AGE", instant_age_cell("since"), may_go=True),
+        _WAIT_GRAPH,
+        Column("KEY", text_cell("waitKey"), shrinks=True, may_go=True),
     ),
     (
-        *_WAIT_FIELDS,
+        *(_EXECUTION, _NODE, _WAIT_GRAPH),
         Column("SINCE", instant_cell("since")),
         Column("DEADLINE", instant_cell("deadlineAt")),
         Column("KEY", text_cell("waitKey")),

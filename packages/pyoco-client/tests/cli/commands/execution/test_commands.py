@@ -171,6 +171,7 @@ def test_the_state_is_printed_with_its_nodes(gateway: RecordedGateway, call: Cal
         node("pay", "WAITING", "Wait", waitKey="k", approvals={"needed": 2, "given": 1}),
         node("late", "CANCELED", cancelReason="JOIN_PASSED", lateOutcome="SUCCEEDED"),
         node("no", "CANCELED", cancelReason="NOT_TAKEN", skipped=True, attempt=0),
+        node("slow", "RUNNING", cancelReason="EXECUTION_CANCELED"),
     ]
     state = view(nodes=nodes, cancelRequestedAt=AT, cancelRequestedBy={"kind": "user", "id": "ann"})
     gateway.answer(GET, 200, state)
@@ -188,9 +189,19 @@ def test_the_state_is_printed_with_its_nodes(gateway: RecordedGateway, call: Cal
         ["pay", "Wait", "WAITING", "1", "key", "k,", "1", "of", "2", "approvals"],
         ["late", "Task", "CANCELED", "1", "JOIN_PASSED,", "late", "result", "SUCCEEDED"],
         ["no", "Task", "SKIPPED", "0"],
+        ["slow", "Task", "RUNNING", "1", "stopping:", "EXECUTION_CANCELED"],
     ]
     call("execution", "get", EXECUTION_ID, "--at-seq", "3", "--values")
     assert gateway.last_query() == {"atSeq": ["3"], "include": ["values"]}
+
+
+def test_the_table_of_an_execution_with_its_values_has_its_prompts(
+    gateway: RecordedGateway, call: Call
+) -> None:
+    waiting = node("pay", "WAITING", "Wait", prompt={"text": "Charge 7\x1b[31m?"})
+    gateway.answer(GET, 200, view(nodes=[waiting]))
+    done = call("execution", "get", EXECUTION_ID, "--values", "-o", "table")
+    assert '{"text": "Charge 7\\u001b[31m?"}' in done.out
 
 
 def item(execution_id: str) -> dict[str, Any]:

@@ -58,7 +58,7 @@ def test_the_other_formats_print_one_line_per_change(call: Call) -> None:
     assert [line.split("\t")[1:3] for line in short] == [
         ["snapshot", "ACTIVE"],
         ["NODE_STARTED", "ACTIVE"],
-        ["EXECUTION_FAILED", "ACTIVE"],
+        ["EXECUTION_FAILED", "FAILED"],
         ["end", "FAILED"],
     ]
     wide = call("execution", "watch", EXECUTION_ID, "-o", "wide").out.splitlines()

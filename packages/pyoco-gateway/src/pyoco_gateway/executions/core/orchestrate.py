@@ -354,7 +354,7 @@ class _Orchestration:
             prompt=None if prompt is None else render_object(prompt, lookup),
             deadline_at=None if wait.timeout_sec is None else later(self._now, wait.timeout_sec),
             approvals=wait.approvals,
-            approvers=wait.approvers,
+            approvers=None if wait.approvers is None else tuple(wait.approvers),
         )
 
     def _walk_join(self, join: JoinNode, cause: int | None) -> None:

@@ -11,7 +11,12 @@ import anyio
 
 from pyoco_gateway.executions.feed import CommitChange
 from pyoco_gateway.executions.index.heads import unix_ms
-from pyoco_gateway.executions.index.levels import EndedExecution, due_before, ended_before
+from pyoco_gateway.executions.index.levels import (
+    EndedExecution,
+    OverdueExecution,
+    due_before,
+    ended_before,
+)
 from pyoco_gateway.executions.index.open_nodes import ReadyGraph
 from pyoco_gateway.executions.index.tables import (
     Applied,
@@ -71,10 +76,12 @@ class ExecutionIndex(FollowedIndex[CommitChange, ExecutionTables]):
                 return True
         return False
 
-    async def due_before(self, before: Instant) -> list[str]:
-        """Return all executions with a timer before a time, the most overdue first."""
+    async def due_before(
+        self, before: Instant, after: OverdueExecution | None, limit: int
+    ) -> list[OverdueExecution]:
+        """Return executions after `after` with a timer before a time, the most overdue first."""
         before_ms = unix_ms(before)
-        return await self.query(lambda tables: due_before(tables, before_ms))
+        return await self.query(lambda tables: due_before(tables, before_ms, after, limit))
 
     async def ended_before(self, before: Instant, limit: int) -> list[EndedExecution]:
         """Return executions that ended before a time, the earliest first."""

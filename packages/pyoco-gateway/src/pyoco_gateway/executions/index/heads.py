@@ -1,6 +1,7 @@
 """The heads of commits as the index reads them, and what lists show of them."""
 
 from datetime import datetime
+from functools import lru_cache
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, ValidationError
@@ -14,6 +15,7 @@ _MAX_NUMBER: Final = 2**53
 _STATUSES: Final = tuple(ExecutionStatus)
 
 
+@lru_cache(maxsize=4_096)
 def unix_ms(at: Instant) -> int:
     """Return the milliseconds since the epoch of a time in a head; raise ValueError."""
     return round(datetime.fromisoformat(at).timestamp() * 1000)

@@ -2,12 +2,16 @@
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import Final
 
 from pyoco_gateway.executions.index.heads import status_of
 from pyoco_gateway.executions.index.open_nodes import OpenKind
 from pyoco_gateway.executions.index.tables import ExecutionTables
 from pyoco_gateway.index.hashes import hashed
 from pyoco_protocol.executions.statuses import ExecutionStatus
+
+# Before all times and keys.
+_FIRST: Final = -(2**63)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +22,15 @@ class ExecutionLevels:
     open_waits: int
     # How long the oldest ready Task has been ready; 0 without a ready Task.
     oldest_ready_task_sec: float
+
+
+@dataclass(frozen=True, slots=True)
+class OverdueExecution:
+    """An execution with a timer that is overdue; `due_ms` and `key` are its place in the order."""
+
+    execution_id: str
+    due_ms: int
+    key: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +58,20 @@ def levels(tables: ExecutionTables, tenant_id: str | None, now_ms: int) -> Execu
     )
 
 
-def due_before(tables: ExecutionTables, before_ms: int) -> list[str]:
-    """Return executions of all tenants with a timer before a time, the most overdue first."""
+def due_before(
+    tables: ExecutionTables, before_ms: int, after: OverdueExecution | None, limit: int
+) -> list[OverdueExecution]:
+    """Return executions of all tenants with a timer before a time, the most overdue first.
+
+    Those up to `after` are left out.
+    """
+    place = (_FIRST, _FIRST) if after is None else (after.due_ms, after.key)
     found = tables.db.execute(
-        "SELECT execution_id FROM executions INDEXED BY executions_timer"
-        " WHERE next_timer < ? ORDER BY next_timer",
-        (before_ms,),
+        "SELECT execution_id, next_timer, key FROM executions INDEXED BY executions_timer"
+        " WHERE next_timer < ? AND (next_timer, key) > (?, ?) ORDER BY next_timer, key LIMIT ?",
+        (before_ms, *place, limit),
     )
-    return [execution_id for (execution_id,) in found]
+    return [OverdueExecution(*row) for row in found]
 
 
 def ended_before(tables: ExecutionTables, before_ms: int, limit: int) -> list[EndedExecution]:

@@ -1,12 +1,15 @@
 """The part of the index with open nodes: those that wait, and those that are ready."""
 
+# ruff: noqa: S608 - all text put into SQL is from this package; values are passed as parameters
 import sqlite3
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NamedTuple
 
 from pyoco_gateway.executions.index.heads import OpenEntry, open_item, unix_ms
+from pyoco_gateway.index.batches import KEYS, SqlValue, execute_rows, keys_in, rows_of
 from pyoco_gateway.index.hashes import hashed
 
 _TABLES: Final = """
@@ -92,6 +95,51 @@ class _Row(NamedTuple):
     item: str
 
 
+@dataclass(frozen=True, slots=True)
+class OpenNodesOf:
+    """All open nodes of an execution."""
+
+    execution_id: str
+    graph: GraphOfNodes
+    entries: Iterable[OpenEntry]
+
+    def rows(self) -> Iterator[tuple[int, _Row, _Source]]:
+        """Yield the key, the row and the source of each node that lists show."""
+        graph = self.graph
+        for entry in {entry.id: entry for entry in self.entries}.values():
+            kind = _kind_of(entry)
+            if kind is None:
+                continue
+            place = (graph.tenant_id, graph.graph_id, graph.version)
+            source = _Source(*place, entry.id, kind, entry.approvals is not None)
+            since = unix_ms(entry.retry_at or entry.since)
+            item = open_item(self.execution_id, graph.graph_id, entry)
+            yield hashed(self.execution_id, entry.id), _Row(source.number, since, item), source
+
+
+_NODE: Final = ("key", "execution", "tenant", "graph", "kind", "source", "since", "item")
+_INSERT: Final = f"INSERT INTO open_nodes ({', '.join(_NODE)}) {rows_of(_NODE)}"
+_SOURCE: Final = (
+    "id",
+    "tenant",
+    "graph",
+    "kind",
+    "graph_id",
+    "version",
+    "node_id",
+    "takes_approvals",
+    "n",
+)
+_ADD: Final = (
+    f"INSERT INTO sources ({', '.join(_SOURCE)}) {rows_of(_SOURCE)} WHERE true"
+    " ON CONFLICT (id) DO UPDATE SET n = n + excluded.n"
+)
+_TAKE: Final = (
+    f"UPDATE sources SET n = sources.n - gone.n FROM ({rows_of(('id', 'n'))}) AS gone"
+    " WHERE sources.id = gone.id"
+)
+
+
 class OpenNodeRows:
     """The rows of open nodes."""
 
@@ -99,64 +147,53 @@ class OpenNodeRows:
         self._db = db
         db.executescript(_TABLES)
 
-    def replace(
-        self, execution_id: str, graph: GraphOfNodes, entries: Iterable[OpenEntry]
-    ) -> set[ReadyGraph]:
-        """Make these the open nodes of an execution; return its graph if a ready Task is new."""
-        execution = hashed(execution_id)
-        place = (graph.tenant_id, graph.graph_id, graph.version)
+    def replace(self, executions: Sequence[OpenNodesOf]) -> set[ReadyGraph]:
+        """Make these the open nodes of the executions; return the graphs with new ready Tasks."""
+        keys = {each.execution_id: hashed(each.execution_id) for each in executions}
+        gone = self._rows_of(keys.values())
+        added: list[list[SqlValue]] = []
+        sources: Counter[_Source] = Counter()
+        ready: set[ReadyGraph] = set()
+        for each in executions:
+            for key, row, source in each.rows():
+                if gone.get(key) == row:
+                    del gone[key]
+                    continue
+                tenant, graph = hashed(source.tenant_id), hashed(source.tenant_id, source.graph_id)
+                added.append([key, keys[each.execution_id], tenant, graph, source.kind, *row])
+                sources[source] += 1
+                if source.kind is not OpenKind.WAITING:
+                    ready.add(ReadyGraph(source.tenant_id, source.graph_id))
+        execute_rows(self._db, _ADD, [_source_row(*each) for each in sources.items()])
+        self._remove(gone)
+        execute_rows(self._db, _INSERT, added)
+        return ready
+
+    def remove(self, executions: Collection[int]) -> None:
+        """Remove the open nodes of the executions with these keys."""
+        self._remove(self._rows_of(executions))
+
+    def _rows_of(self, executions: Collection[int]) -> dict[int, _Row]:
         found = self._db.execute(
-            "SELECT key, source, since, item FROM open_nodes WHERE execution = ?", (execution,)
+            f"SELECT key, source, since, item FROM open_nodes WHERE execution IN {KEYS}",
+            keys_in(executions),
         )
-        before = {key: _Row(*rest) for key, *rest in found}
-        has_new_ready = False
-        for entry in {entry.id: entry for entry in entries}.values():
-            kind = _kind_of(entry)
-            if kind is None:
-                continue
-            source = _Source(*place, entry.id, kind, entry.approvals is not None)
-            since = unix_ms(entry.retry_at or entry.since)
-            row = _Row(source.number, since, open_item(execution_id, graph.graph_id, entry))
-            key = hashed(execution_id, entry.id)
-            known = before.pop(key, None)
-            if known == row:
-                continue
-            if known is not None:
-                self._delete(key, known.source)
-            self._insert(key, execution, row, source)
-            has_new_ready = has_new_ready or kind is not OpenKind.WAITING
-        for key, row in before.items():
-            self._delete(key, row.source)
-        return {ReadyGraph(graph.tenant_id, graph.graph_id)} if has_new_ready else set()
+        return {key: _Row(*rest) for key, *rest in found}
 
-    def remove(self, execution: int) -> None:
-        """Remove the open nodes of the execution with this key."""
-        found = self._db.execute(
-            "SELECT key, source FROM open_nodes WHERE execution = ?", (execution,)
-        )
-        for key, source in found.fetchall():
-            self._delete(key, source)
-
-    def _insert(self, key: int, execution: int, row: _Row, source: _Source) -> None:
-        tenant, graph = hashed(source.tenant_id), hashed(source.tenant_id, source.graph_id)
-        kind = source.kind
-        self._db.execute(
-            "INSERT INTO open_nodes (key, execution, source, tenant, graph, kind, since, item)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (key, execution, row.source, tenant, graph, kind, row.since, row.item),
-        )
-        self._db.execute(
-            "INSERT INTO sources"
-            " (id, tenant, graph, kind, graph_id, version, node_id, takes_approvals, n)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1) ON CONFLICT (id) DO UPDATE SET n = n + 1",
-            (row.source, tenant, graph, kind, *source[1:4], source.takes_approvals),
-        )
-
-    def _delete(self, key: int, source: int) -> None:
-        self._db.execute("DELETE FROM open_nodes WHERE key = ?", (key,))
-        self._db.execute("UPDATE sources SET n = n - 1 WHERE id = ?", (source,))
+    def _remove(self, rows: Mapping[int, _Row]) -> None:
+        if not rows:
+            return
+        self._db.execute(f"DELETE FROM open_nodes WHERE key IN {KEYS}", keys_in(rows))
+        sources = Counter(row.source for row in rows.values())
+        execute_rows(self._db, _TAKE, list(sources.items()))
         # Names of nodes and graphs that no open node has any more must not accumulate.
-        self._db.execute("DELETE FROM sources WHERE id = ? AND n = 0", (source,))
+        self._db.execute(f"DELETE FROM sources WHERE n = 0 AND id IN {KEYS}", keys_in(sources))
+
+
+def _source_row(source: _Source, n: int) -> list[SqlValue]:
+    tenant, graph = hashed(source.tenant_id), hashed(source.tenant_id, source.graph_id)
+    place = (source.graph_id, source.version, source.node_id)
+    return [source.number, tenant, graph, source.kind, *place, source.takes_approvals, n]
 
 
 def _kind_of(entry: OpenEntry) -> OpenKind | None:

@@ -8,9 +8,9 @@ so a list merges a few ranges, whatever its filters are.
 # ruff: noqa: S608 - all text put into SQL is from this file; values are passed as parameters
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from pyoco_gateway.executions.feed import CommitChange
 from pyoco_gateway.executions.index.heads import (
@@ -20,7 +20,13 @@ from pyoco_gateway.executions.index.heads import (
     list_item,
     unix_ms,
 )
-from pyoco_gateway.executions.index.open_nodes import GraphOfNodes, OpenNodeRows, ReadyGraph
+from pyoco_gateway.executions.index.open_nodes import (
+    GraphOfNodes,
+    OpenNodeRows,
+    OpenNodesOf,
+    ReadyGraph,
+)
+from pyoco_gateway.index.batches import KEYS, execute_rows, keys_in, rows_of
 from pyoco_gateway.index.hashes import hashed
 from pyoco_protocol.executions.camel import JsonObject
 from pyoco_protocol.executions.instants import Instant
@@ -95,6 +101,89 @@ class Applied:
     open_more: dict[str, int]
 
 
+class _Row(NamedTuple):
+    """A row of `executions`, with its columns in their order."""
+
+    key: int
+    execution_id: str
+    tenant: int
+    graph: int
+    version: int
+    class_number: int
+    revision: int
+    updated: int
+    created: int
+    ended: int | None
+    next_timer: int | None
+    item: str
+
+    @property
+    def identity(self) -> tuple[int, int, int, int]:
+        """What no later commit of the same execution changes."""
+        return self.tenant, self.graph, self.version, self.created
+
+
+class _Change(NamedTuple):
+    """What a commit means for the tables."""
+
+    row: _Row
+    labels: frozenset[int]
+    open_nodes: OpenNodesOf
+    has_more_open_nodes: bool
+
+    @classmethod
+    def of(cls, key: int, change: CommitChange, tenant_id: str, head: Head) -> "_Change":
+        """Return the change to the execution with this last commit."""
+        row = _Row(
+            key=key,
+            execution_id=change.execution_id,
+            tenant=hashed(tenant_id),
+            graph=hashed(tenant_id, head.graph_id),
+            version=head.graph_version,
+            class_number=head.class_number,
+            revision=change.revision,
+            updated=unix_ms(head.updated_at),
+            created=unix_ms(head.created_at),
+            ended=_unix_ms(head.ended_at),
+            next_timer=_unix_ms(head.next_timer_at),
+            item=list_item(change.execution_id, head),
+        )
+        graph = GraphOfNodes(tenant_id, head.graph_id, head.graph_version)
+        return cls(
+            row,
+            labels=frozenset(hashed(tenant_id, label) for label in head.labels),
+            open_nodes=OpenNodesOf(change.execution_id, graph, head.open),
+            has_more_open_nodes=head.open_more,
+        )
+
+
+def _unix_ms(at: Instant | None) -> int | None:
+    return None if at is None else unix_ms(at)
+
+
+_COLUMNS: Final = tuple("class" if name == "class_number" else name for name in _Row._fields)
+_LABEL_COLUMNS: Final = ("label", "key", "graph", "class", "updated", "created")
+_INSERT: Final = (
+    f"INSERT INTO executions ({', '.join(_COLUMNS)}) {rows_of(_COLUMNS)}",
+    f"INSERT INTO labels ({', '.join(_LABEL_COLUMNS)}) {rows_of(_LABEL_COLUMNS)}",
+)
+
+
+def _update(table: str, *columns: str) -> str:
+    changes = ", ".join(f"{name} = new.{name}" for name in columns)
+    rows = f"({rows_of(_COLUMNS)}) AS new"
+    return f"UPDATE {table} SET {changes} FROM {rows} WHERE {table}.key = new.key"
+
+
+_CHANGING: Final = ("revision", "updated", "ended", "next_timer", "item")
+_UPDATE: Final = (_update("executions", *_CHANGING), _update("labels", "updated"))
+# Used only where the class changes, because it is a column of most indexes.
+_MOVE: Final = (
+    _update("executions", "class", *_CHANGING),
+    _update("labels", "class", "updated"),
+)
+
+
 class ExecutionTables:
     """All executions that the watch has delivered, in memory."""
 
@@ -129,19 +218,32 @@ class ExecutionTables:
 
     def apply(self, changes: Sequence[CommitChange]) -> None:
         """Apply commits in the order in which they were delivered."""
-        ready: set[ReadyGraph] = set()
-        open_more: dict[str, int] = {}
-        self.db.execute("BEGIN")
         # The last commit of an execution has all that the index needs.
-        for change in {change.execution_id: change for change in changes}.values():
-            head = self._apply(change)
+        latest = {change.execution_id: change for change in changes}
+        self.revision = max([self.revision, *(change.revision for change in changes)])
+        gone: list[int] = []
+        applied: dict[int, _Change] = {}
+        for change in latest.values():
+            key = hashed(change.execution_id)
+            self._unreadable.discard(key)
+            head = None if change.record is None else head_in(change.record.head)
             if head is None or change.record is None:
-                continue
-            graph = GraphOfNodes(change.record.tenant_id, head.graph_id, head.graph_version)
-            ready |= self.open_nodes.replace(change.execution_id, graph, head.open)
-            if head.open_more:
-                open_more[change.execution_id] = change.revision
+                # What the index has of the execution is not its last state.
+                gone.append(key)
+                if change.data is not None:
+                    self._unreadable.add(key)
+            else:
+                applied[key] = _Change.of(key, change, change.record.tenant_id, head)
+        self.db.execute("BEGIN")
+        self._remove(gone)
+        self._store(applied)
+        ready = self.open_nodes.replace([each.open_nodes for each in applied.values()])
         self.db.execute("COMMIT")
+        open_more = {
+            each.row.execution_id: each.row.revision
+            for each in applied.values()
+            if each.has_more_open_nodes
+        }
         self._tell(Applied(frozenset(ready), open_more))
 
     def apply_loaded(self, loaded: LoadedOpenNodes) -> None:
@@ -151,7 +253,8 @@ class ExecutionTables:
         if known == (loaded.revision,):
             entries = [OpenEntry.model_validate(each) for each in loaded.entries]
             self.db.execute("BEGIN")
-            ready = self.open_nodes.replace(loaded.execution_id, loaded.graph, entries)
+            open_nodes = OpenNodesOf(loaded.execution_id, loaded.graph, entries)
+            ready = self.open_nodes.replace([open_nodes])
             self.db.execute("COMMIT")
             self._tell(Applied(frozenset(ready), {}))
 
@@ -160,102 +263,69 @@ class ExecutionTables:
         key = hashed(execution_id)
         known = self.db.execute("SELECT revision FROM executions WHERE key = ?", (key,)).fetchone()
         if known == (revision,):
-            self._remove(key)
+            self._remove([key])
 
     def _tell(self, applied: Applied) -> None:
         if applied.ready or applied.open_more:
             self._on_applied(applied)
 
-    def _apply(self, change: CommitChange) -> Head | None:
-        """Apply a commit and return its head; None if the execution is not in the index now."""
-        self.revision = max(self.revision, change.revision)
-        key = hashed(change.execution_id)
-        self._unreadable.discard(key)
-        head = None if change.record is None else head_in(change.record.head)
-        if head is None or change.record is None:
-            # What the index has of the execution is not its last state.
-            self._remove(key)
-            if change.data is not None:
-                self._unreadable.add(key)
-            return None
-        tenant_id = change.record.tenant_id
-        tenant, graph = hashed(tenant_id), hashed(tenant_id, head.graph_id)
-        created, class_number = unix_ms(head.created_at), head.class_number
-        before = self.db.execute(
-            "SELECT class, tenant, graph, version, created FROM executions WHERE key = ?", (key,)
-        ).fetchone()
-        if before is not None and before[1:] != (tenant, graph, head.graph_version, created):
-            # A new execution took the id of one that was removed after its retention.
-            self._remove(key)
-            before = None
-        changing = {
-            "revision": change.revision,
-            "updated": unix_ms(head.updated_at),
-            "ended": _unix_ms(head.ended_at),
-            "next_timer": _unix_ms(head.next_timer_at),
-            "item": list_item(change.execution_id, head),
-        }
-        if before is None:
-            self._insert(
-                {
-                    "key": key,
-                    "execution_id": change.execution_id,
-                    "tenant": tenant,
-                    "graph": graph,
-                    "version": head.graph_version,
-                    "created": created,
-                    "class": class_number,
-                    **changing,
-                },
-                {hashed(tenant_id, label) for label in head.labels},
-            )
-            self.size += 1
-        else:
-            self.class_sizes[tenant, before[0]] -= 1
-            if before[0] != class_number:
-                # Only then: the class is a column of most indexes.
-                changing["class"] = class_number
-            self._update(key, changing)
-        self.class_sizes[tenant, class_number] += 1
-        return head
+    def _store(self, changes: Mapping[int, _Change]) -> None:
+        """Insert rows, or update those that exist."""
+        classes = self._known_classes(changes)
+        new: list[_Change] = []
+        same: list[_Row] = []
+        moved: list[_Row] = []
+        for key, change in changes.items():
+            row = change.row
+            before = classes.get(key)
+            if before == row.class_number:
+                same.append(row)
+                continue
+            self.class_sizes[row.tenant, row.class_number] += 1
+            if before is None:
+                new.append(change)
+            else:
+                self.class_sizes[row.tenant, before] -= 1
+                moved.append(row)
+        self.size += len(new)
+        insert, insert_labels = _INSERT
+        execute_rows(self.db, insert, [change.row for change in new])
+        execute_rows(self.db, insert_labels, [label for change in new for label in _labels(change)])
+        for rows, statements in ((same, _UPDATE), (moved, _MOVE)):
+            for sql in statements:
+                execute_rows(self.db, sql, rows)
 
-    def _insert(self, row: dict[str, int | str | None], labels: Iterable[int]) -> None:
-        marks = ", ".join("?" * len(row))
-        self.db.execute(
-            f"INSERT INTO executions ({', '.join(row)}) VALUES ({marks})",
-            tuple(row.values()),
+    def _known_classes(self, changes: Mapping[int, _Change]) -> dict[int, int]:
+        """Return the classes of those that the tables have; remove those that were replaced."""
+        found = self.db.execute(
+            "SELECT key, class, tenant, graph, version, created FROM executions"
+            f" WHERE key IN {KEYS}",
+            keys_in(changes),
         )
-        copied = [row[column] for column in ("key", "graph", "class", "updated", "created")]
-        self.db.executemany(
-            "INSERT INTO labels (label, key, graph, class, updated, created)"
-            " VALUES (?, ?, ?, ?, ?, ?)",
-            [(label, *copied) for label in labels],
-        )
+        classes: dict[int, int] = {}
+        replaced: list[int] = []
+        for key, class_number, *identity in found.fetchall():
+            if tuple(identity) == changes[key].row.identity:
+                classes[key] = class_number
+            else:
+                # A new execution took the id of one that was removed after its retention.
+                replaced.append(key)
+        self._remove(replaced)
+        return classes
 
-    def _update(self, key: int, changing: dict[str, int | str | None]) -> None:
-        columns = ", ".join(f"{name} = ?" for name in changing)
-        self.db.execute(
-            f"UPDATE executions SET {columns} WHERE key = ?",
-            (*changing.values(), key),
-        )
-        copied = [name for name in ("updated", "class") if name in changing]
-        columns = ", ".join(f"{name} = ?" for name in copied)
-        self.db.execute(
-            f"UPDATE labels SET {columns} WHERE key = ?",
-            (*(changing[name] for name in copied), key),
-        )
-
-    def _remove(self, key: int) -> None:
-        row = self.db.execute(
-            "DELETE FROM executions WHERE key = ? RETURNING tenant, class", (key,)
-        ).fetchone()
-        if row is None:
+    def _remove(self, keys: Sequence[int]) -> None:
+        if not keys:
             return
-        self.db.execute("DELETE FROM labels WHERE key = ?", (key,))
-        self.open_nodes.remove(key)
-        self.class_sizes[row] -= 1
-        self.size -= 1
+        removed = self.db.execute(
+            f"DELETE FROM executions WHERE key IN {KEYS} RETURNING tenant, class", keys_in(keys)
+        ).fetchall()
+        self.db.execute(f"DELETE FROM labels WHERE key IN {KEYS}", keys_in(keys))
+        self.open_nodes.remove(keys)
+        self.class_sizes.subtract(removed)
+        self.size -= len(removed)
 
 
-def _unix_ms(at: Instant | None) -> int | None:
-    return None if at is None else unix_ms(at)
+def _labels(change: _Change) -> Iterator[tuple[int, ...]]:
+    row = change.row
+    for label in change.labels:
+        yield label, row.key, row.graph, row.class_number, row.updated, row.created

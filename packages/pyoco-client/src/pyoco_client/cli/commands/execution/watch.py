@@ -79,6 +79,7 @@ def watch(
 
 
 def _print_changes(changes: Iterable["ExecutionChange"], known: "Execution", form: Form) -> None:
+    from pyoco_client.cli.display.displayed_execution import ENDS
     from pyoco_client.cli.display.execution_live import event_line
 
     if form is Form.NAME:
@@ -87,6 +88,8 @@ def _print_changes(changes: Iterable["ExecutionChange"], known: "Execution", for
     for change in changes:
         if change.execution is not None:
             status = str(change.execution.status)
+        elif change.event is not None:
+            status = ENDS.get(change.event.type, status)
         elif change.status is not None:
             status = str(change.status)
         data = _data(change)

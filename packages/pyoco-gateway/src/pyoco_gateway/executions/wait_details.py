@@ -1,4 +1,4 @@
-"""Reads the prompts of waits, which the index does not have."""
+"""Reads the prompts and the whole keys of waits, which the index does not have."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,16 +17,16 @@ _READS_AT_ONCE: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class ReadPrompts:
-    """Finds prompts by the positions in the states of their executions."""
+class ReadWaitDetails:
+    """Finds keys in the states of executions, and prompts by their positions there."""
 
     reader: StateReader
     read_values: ReadValues
 
-    async def prompts(self, nodes: Sequence[NodePlace]) -> Mapping[tuple[str, str], JsonObject]:
-        """Return the prompts of waiting nodes by execution and node.
+    async def of(self, nodes: Sequence[NodePlace]) -> Mapping[tuple[str, str], JsonObject]:
+        """Return `prompt` and `waitKey` of waiting nodes by execution and node.
 
-        A node without a prompt is left out, and one of an execution that is gone or unreadable.
+        A node of an execution that is gone or unreadable is left out.
         """
         by_execution: dict[str, list[str]] = {}
         for _, execution_id, node_id in nodes:
@@ -55,9 +55,14 @@ class ReadPrompts:
         waiting = [logged.state.nodes[each] for each in node_ids if each in logged.state.nodes]
         places = [node.prompt_at for node in waiting if node.prompt_at is not None]
         values = await self.read_values.at(execution_id, places)
-        prompts = {node.node_id: values.at(node.prompt_at, "prompt") for node in waiting}
         return {
-            (execution_id, node_id): prompt
-            for node_id, prompt in prompts.items()
-            if prompt is not None
+            (execution_id, node.node_id): {
+                name: value
+                for name, value in (
+                    ("prompt", values.at(node.prompt_at, "prompt")),
+                    ("waitKey", node.wait_key),
+                )
+                if value is not None
+            }
+            for node in waiting
         }
