@@ -63,7 +63,7 @@ def execution_parts(
 ) -> ExecutionParts:
     """Return the parts of executions and graphs."""
     log = ExecutionLog(broker, names)
-    cache = StateCache(lambda: broker.connections)
+    cache = StateCache(lambda: broker.connections + watch.interruptions)
     reader = StateReader(log, Checkpoints(broker, names), cache)
     graphs = GraphServices.of(broker, names, workers, settings.topology.default_tag)
     hub = ExecutionHub()

@@ -48,6 +48,7 @@ JSON = st.recursive(
     max_leaves=8,
 )
 OBJECTS = st.none() | st.dictionaries(st.text(), JSON, max_size=4)
+TIMES = st.datetimes().map(lambda at: f"{at.isoformat(timespec='milliseconds')}Z")
 NAMES = st.lists(st.text(max_size=5), max_size=3).map(tuple)
 ACTORS = st.builds(Actor, kind=st.sampled_from(ActorKind), id=st.none() | st.text())
 ERRORS = st.builds(
@@ -60,7 +61,10 @@ def strategy_of(cls: type[AnyEvent]) -> st.SearchStrategy[AnyEvent]:
     fields: dict[str, st.SearchStrategy[Any]] = {}
     for name, field in cls.model_fields.items():
         kinds = get_args(field.annotation) or (field.annotation,)
-        if JsonObject in kinds:
+        if name.endswith("_at"):
+            # Under any other name than its alias, a required field would be made from its type.
+            fields[field.alias or name] = TIMES if field.is_required() else st.none() | TIMES
+        elif JsonObject in kinds:
             fields[name] = OBJECTS
         elif Actor in kinds or field.annotation is Actor:
             fields[name] = ACTORS

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from pyoco_gateway.executions.core.head import open_entries
+from pyoco_gateway.executions.graph_of_state import graph_of_state
 from pyoco_gateway.executions.index.open_nodes import GraphOfNodes
 from pyoco_gateway.executions.index.tables import LoadedOpenNodes
 from pyoco_gateway.executions.log.state_reader import StateReader
@@ -17,12 +18,10 @@ class LoadOpenNodes:
     graphs: PinnedGraphs
 
     async def __call__(self, execution_id: str) -> LoadedOpenNodes:
-        """Return all open nodes; raise as `StateReader.latest` and `PinnedGraphs.pinned` do."""
+        """Return all open nodes; raise as `StateReader.latest` and `graph_of_state` do."""
         logged = await self.reader.latest(execution_id)
         state = logged.state
-        graph = await self.graphs.pinned(
-            state.tenant_id, state.graph_id, state.graph_seq, state.graph_hash, state.graph_version
-        )
+        graph = await graph_of_state(self.graphs, logged)
         return LoadedOpenNodes(
             execution_id=execution_id,
             revision=logged.stream_seq,

@@ -9,6 +9,7 @@ from pyoco_gateway.executions.answers import Answer, applied, rejection, replaye
 from pyoco_gateway.executions.core.decisions import Accepted, Late, NoEffect, Rejected, UnknownNode
 from pyoco_gateway.executions.core.planning import Plan, plan
 from pyoco_gateway.executions.core.state import ExecutionState
+from pyoco_gateway.executions.graph_of_state import graph_of_state
 from pyoco_gateway.executions.log.commit_plan import CommitPlan
 from pyoco_gateway.executions.log.logged_state import LoggedState, read_commit
 from pyoco_gateway.executions.log.state_reader import StateReader
@@ -110,9 +111,7 @@ class SendCommand:
         if check is not None:
             check(logged.state)
         state = logged.state
-        graph = await self.graphs.pinned(
-            state.tenant_id, state.graph_id, state.graph_seq, state.graph_hash, state.graph_version
-        )
+        graph = await graph_of_state(self.graphs, logged)
         planned = plan(
             state,
             graph,

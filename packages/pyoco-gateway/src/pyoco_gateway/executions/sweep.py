@@ -11,6 +11,7 @@ import anyio
 
 from pyoco_gateway.executions.core.due import due
 from pyoco_gateway.executions.core.node_commands import ERR_STOP_TIMEOUT, ERR_TIMEOUT
+from pyoco_gateway.executions.graph_of_state import graph_of_state
 from pyoco_gateway.executions.index.levels import OverdueExecution
 from pyoco_gateway.executions.log.state_reader import StateReader
 from pyoco_gateway.executions.request import Requested
@@ -140,9 +141,7 @@ class Sweep:
     async def _fire(self, execution_id: str) -> None:
         logged = await self.reader.latest(execution_id)
         state = logged.state
-        graph = await self.graphs.pinned(
-            state.tenant_id, state.graph_id, state.graph_seq, state.graph_hash, state.graph_version
-        )
+        graph = await graph_of_state(self.graphs, logged)
         for command in due(state, graph, self._now()):
             requested = Requested(command, TIMER, trigger=f"sweep:{_kind(command)}")
             try:

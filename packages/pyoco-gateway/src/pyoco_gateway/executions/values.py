@@ -109,7 +109,8 @@ class ReadValues:
 def _positions(state: ExecutionState) -> Iterable[tuple[ValuePosition, str]]:
     """Yield where the values are, and their names there: the input and the result come first."""
     found = [(state.input_at, "input")]
-    found += [(state.nodes[node_id].output_at, "output") for node_id in state.result_from]
+    sources = (state.nodes[each] for each in state.result_from if each in state.nodes)
+    found += [(node.output_at, "output") for node in sources]
     for node in state.nodes.values():
         found += [
             (node.output_at, "output"),

@@ -88,8 +88,8 @@ def view_of(
         return view
     result = None
     if state.status is ExecutionStatus.COMPLETED:
-        sources = ((node_id, state.nodes[node_id]) for node_id in state.result_from)
-        result = {node_id: values.at(node.output_at, "output") for node_id, node in sources}
+        sources = (state.nodes[each] for each in state.result_from if each in state.nodes)
+        result = {node.node_id: values.at(node.output_at, "output") for node in sources}
     given = values.at(state.input_at, "input")
     return view.model_copy(update={"input": given, "result": result})
 

@@ -106,6 +106,28 @@ async def test_a_gateway_follows_a_broker_that_is_set_back(
         await eventually(partial(listed, commands), listed_as(view))
 
 
+async def test_no_commit_follows_one_of_a_stream_that_was_deleted(
+    nats_server: NatsServer, start_gateway: "StartGateway", store: "Store"
+) -> None:
+    """The first commit of the new stream has the sequence of the one that a gateway remembers."""
+    async with (
+        start_gateway(nats_server.url) as first,
+        start_gateway(nats_server.url) as second,
+    ):
+        commands, others = Commands(first), Commands(second)
+        await commands.put_graph()
+        request: tuple[str, JsonObject, str] = ("/executions", {"graphId": "g", "start": True}, "k")
+        path = f"/executions/{(await commands.accepted(*request))['executionId']}"
+        config = (await store.js.stream_info(STREAM)).config
+        await store.js.delete_stream(STREAM)
+        await store.js.add_stream(config)
+
+        await others.accepted(*request)
+        await commands.accepted(f"{path}/nodes/t/start")
+
+        assert (await second.get(f"{path}/events/verify")).json()["valid"] is True
+
+
 @pytest.mark.timeout(120)
 async def test_no_command_is_lost_or_doubled_while_the_broker_is_killed(
     nats_server: NatsServer, start_gateway: "StartGateway", store: "Store"

@@ -148,8 +148,10 @@ async def with_checkpoint(side: CommandSide, later: int = 1) -> tuple[LogWriter,
     return writer, checkpoint
 
 
-async def put_checkpoint(side: CommandSide, writer: LogWriter, data: bytes) -> None:
-    seq = writer.logged.state.seq - 1
+async def put_checkpoint(
+    side: CommandSide, writer: LogWriter, data: bytes, before: int = 1
+) -> None:
+    seq = writer.logged.state.seq - before
     # The broker looks for it by this number, whatever number it contains.
     key = subjects.checkpoint_key(writer.logged.execution_id, seq)
     subject = subjects.kv_key(NAMES.checkpoints_bucket, key)
@@ -219,6 +221,28 @@ async def test_a_valid_checkpoint_is_used(side: CommandSide) -> None:
     await put_checkpoint(side, writer, other_state(checkpoint))
     logged = await CommandSide(side.broker).reader.latest(writer.logged.execution_id)
     assert logged.state.nodes["t"].status.value == "SUCCEEDED"
+
+
+async def test_an_older_checkpoint_is_used_if_newer_ones_are_invalid(side: CommandSide) -> None:
+    writer, checkpoint = await with_checkpoint(side)
+    await put_checkpoint(side, writer, other_state(checkpoint), before=3)
+    await put_checkpoint(side, writer, changed(checkpoint, reducer=0), before=2)
+    await put_checkpoint(side, writer, b"hello")
+    logged = await CommandSide(side.broker).reader.latest(writer.logged.execution_id)
+    assert logged.state.nodes["t"].status.value == "SUCCEEDED"
+
+
+async def test_an_invalid_checkpoint_is_replaced_after_the_replay(side: CommandSide) -> None:
+    """Otherwise each reader would replay the log again."""
+    writer, checkpoint = await with_checkpoint(side, later=0)
+    await put_checkpoint(side, writer, changed(checkpoint, reducer=0), before=0)
+    execution_id = writer.logged.execution_id
+
+    logged = await CommandSide(side.broker).reader.latest(execution_id)
+
+    found = await side.checkpoints.newest(execution_id, logged.state.seq)
+    assert found is not None
+    assert state_in(execution_id, found[1]) == logged
 
 
 async def test_an_older_checkpoint_does_not_replace_a_cached_state(side: CommandSide) -> None:

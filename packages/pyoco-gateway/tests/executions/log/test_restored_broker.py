@@ -3,9 +3,16 @@
 import shutil
 from dataclasses import dataclass
 
+import anyio
 import pytest
 
-from executions.log.log_parts import CommandSide, store_graph, stored_commits, task
+from executions.log.log_parts import (
+    CommandSide,
+    execution_broker,
+    store_graph,
+    stored_commits,
+    task,
+)
 from pyoco_protocol.executions.commands import AnyCommand, CancelExecution, StartNode, SucceedNode
 from pyoco_protocol.problems import CommandRejectedError, ExecutionNotFoundError
 from pyoco_testkit.eventually import eventually
@@ -34,9 +41,13 @@ class Restorable:
     async def restore(self) -> None:
         """Go back to the copy."""
         await self._stopped()
+        self.replace_store()
+        await self._started()
+
+    def replace_store(self) -> None:
+        """Put the copy in the place of the store."""
         shutil.rmtree(self._store)
         shutil.copytree(f"{self._store}.bak", self._store)
-        await self._started()
 
     async def _stopped(self) -> None:
         await self.server.stop()
@@ -155,6 +166,28 @@ async def test_an_earlier_state_is_read_from_the_restored_log(
     for _, after in await stored_commits(restorable.side.log, execution_id):
         read = await restorable.side.reader.at_seq(execution_id, after.state.seq)
         assert (read.state, read.last_hash) == (after.state, after.last_hash)
+
+
+async def test_an_append_without_an_answer_is_not_repeated_after_another_commit(
+    restorable: Restorable,
+) -> None:
+    """The restored log has one with the sequence that the append expects."""
+    await restorable.send(A)
+    stats, server = restorable.side.broker.client.stats, restorable.server
+    async with anyio.create_task_group() as tasks:
+        sent = stats["out_msgs"]
+        server.pause()
+        tasks.start_soon(restorable.send, D)
+        await eventually(lambda: stats["out_msgs"] > sent, True)
+        server.kill()
+        restorable.replace_store()
+        # Another gateway is back first: it uses another port.
+        async with NatsServer(server.directory, name="elsewhere") as elsewhere:
+            async with execution_broker(elsewhere.url) as other:
+                await CommandSide(other).send(restorable.execution_id, B)
+            await elsewhere.stop()
+        await server.start()
+    assert await restorable.nodes_in_log() == [None, "b", "d"]
 
 
 async def test_an_execution_that_is_gone_is_not_found(restorable: Restorable) -> None:

@@ -7,6 +7,7 @@ from pydantic import ConfigDict, Field
 
 from pyoco_protocol.executions.actors import Actor
 from pyoco_protocol.executions.camel import CamelModel, JsonObject
+from pyoco_protocol.executions.instants import Time
 from pyoco_protocol.executions.statuses import CancelReason, FailReason, LateOutcome
 from pyoco_protocol.graphs.document import JoinPolicy, NodeType
 
@@ -59,7 +60,7 @@ class ExecutionStarted(EventBase):
 
     type: Literal["EXECUTION_STARTED"] = "EXECUTION_STARTED"
     started_by: Actor
-    deadline_at: str | None = None
+    deadline_at: Time | None = None
 
 
 class CompletedResult(CamelModel):
@@ -96,7 +97,7 @@ class ExecutionCanceled(EventBase):
 
     type: Literal["EXECUTION_CANCELED"] = "EXECUTION_CANCELED"
     reason: str | None = None
-    canceled_at: str
+    canceled_at: Time
 
 
 class ExecutionFailRequested(EventBase):
@@ -137,7 +138,7 @@ class NodeStarted(NodeEvent):
     type: Literal["NODE_STARTED"] = "NODE_STARTED"
     attempt: int
     worker_id: str | None = None
-    deadline_at: str | None = None
+    deadline_at: Time | None = None
 
 
 class NodeProgressReported(NodeEvent):
@@ -156,7 +157,7 @@ class NodeWaiting(NodeEvent):
     type: Literal["NODE_WAITING"] = "NODE_WAITING"
     wait_key: str | None = None
     prompt: JsonObject | None = None
-    deadline_at: str | None = None
+    deadline_at: Time | None = None
     approvals: int | None = None
     approvers: tuple[str, ...] | None = None
 
@@ -178,7 +179,7 @@ class NodeResumed(NodeEvent):
     type: Literal["NODE_RESUMED"] = "NODE_RESUMED"
     payload: JsonObject | None = None
     resumed_by: Actor
-    deadline_at: str | None = None
+    deadline_at: Time | None = None
 
 
 class NodeSucceeded(NodeEvent):
@@ -198,7 +199,7 @@ class NodeFailReported(NodeEvent):
     attempt: int
     error: ErrorInfo
     will_retry: Literal[True] = True
-    retry_at: str
+    retry_at: Time
 
 
 class NodeFailed(NodeEvent):
@@ -241,7 +242,7 @@ class NodeInterruptRequested(NodeEvent):
     attempt: int
     worker_id: str | None = None
     reason: CancelReason
-    stop_deadline_at: str
+    stop_deadline_at: Time
 
 
 class ForkOpened(NodeEvent):

@@ -8,19 +8,29 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final
 
-from pydantic import StringConstraints
+from pydantic import AfterValidator, StringConstraints
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 INSTANT_PATTERN: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$"
 
+_LAST_MS: Final = 253_402_300_799_999
 _INSTANT: Final = re.compile(INSTANT_PATTERN, re.ASCII)
 
 Instant = Annotated[str, StringConstraints(pattern=INSTANT_PATTERN)]
 
 
+def _existing(at: Instant) -> Instant:
+    datetime.fromisoformat(at)
+    return at
+
+
+# A time that the calendar has.
+Time = Annotated[Instant, AfterValidator(_existing)]
+
+
 def instant(milliseconds: int) -> str:
-    """Return the text of a time in milliseconds since the epoch."""
-    moment = _EPOCH + timedelta(milliseconds=milliseconds)
+    """Return the text of a time in milliseconds since the epoch, at most the end of year 9999."""
+    moment = _EPOCH + timedelta(milliseconds=min(milliseconds, _LAST_MS))
     return moment.isoformat(timespec="milliseconds")[:23] + "Z"
 
 

@@ -17,6 +17,7 @@ from nats.aio.msg import Msg
 from pyoco_protocol import subjects
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.jetstream.requests import RefusedError, ask
+from pyoco_protocol.jetstream.stored_message import read_message
 from pyoco_protocol.problems import BrokerUnavailableError, PyocoError
 
 _log = logging.getLogger(__name__)
@@ -34,6 +35,8 @@ _SILENCE_SEC: Final = 2.0
 _RETRY_SEC: Final = 0.2
 # The server deletes the consumer after this time without a pull.
 _INACTIVE_SEC: Final = 30.0
+# The library rounds the time of a message.
+_SAME_TIME_SEC: Final = 0.001
 _STATUS: Final = "Status"
 _IDLE: Final = "100"
 _PULL_EXPIRED: Final = "408"
@@ -98,7 +101,11 @@ class StreamWatch:
         self._created: str | None = None
         # Last sequence of the stream when it was last inspected. Its messages may be gone.
         self._last_revision = 0
+        # The sequence and the time of the last message that was passed on.
+        self._passed = (0, 0.0)
         self.revision = 0
+        # How often the watch has lost its consumer: the stream may be another one since.
+        self.interruptions = 0
         # When the server last sent a message or heartbeat, by the monotonic clock.
         self.heard_at = 0.0
 
@@ -146,6 +153,7 @@ class StreamWatch:
                 self._catch_up()
             await session.pull_until_broken()
         finally:
+            self.interruptions += 1
             with anyio.CancelScope(shield=True), anyio.move_on_after(1):
                 await _end(client, subscription.unsubscribe, self._stream, consumer)
 
@@ -158,12 +166,25 @@ class StreamWatch:
             info["created"] != self._created
             or int(state["last_seq"]) < self.revision
             or (self.revision and not int(state["messages"]))
+            or await self._is_set_back(client)
         ):
             self.revision = 0
+            self._passed = (0, 0.0)
             self._is_caught_up = False
             self._created = info["created"]
             self._follower.on_reset()
         self._last_revision = int(state["last_seq"])
+
+    async def _is_set_back(self, client: Client) -> bool:
+        """Return whether another message has the sequence of the last one that was passed on.
+
+        The stream was then restored from a backup, and has grown again since.
+        """
+        revision, stored_at = self._passed
+        if not revision:
+            return False
+        found = await read_message(client, self._stream, {"seq": revision})
+        return found is not None and abs(found.stored_at - stored_at) > _SAME_TIME_SEC
 
     def _consumer_config(self, name: str) -> dict[str, Any]:
         start: dict[str, Any] = {"deliver_policy": "all"}
@@ -200,13 +221,15 @@ class StreamWatch:
         revision = metadata.sequence.stream
         headers = message.headers or {}
         deleted = "KV-Operation" in headers or "Nats-Marker-Reason" in headers
+        written_at = metadata.timestamp.timestamp()
         self.revision = revision
+        self._passed = (revision, written_at)
         self._follower.on_entry(
             Entry(
                 key=message.subject.removeprefix(self._prefix),
                 revision=revision,
                 value=None if deleted else message.data,
-                written_at=metadata.timestamp.timestamp(),
+                written_at=written_at,
                 pending=metadata.num_pending,
             )
         )

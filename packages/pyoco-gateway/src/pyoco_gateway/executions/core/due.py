@@ -69,7 +69,8 @@ def _timeout(node: NodeState, graph: CompiledGraph) -> AnyCommand:
 
 
 def _failure(node: NodeState, code: str, message: str) -> FailNode:
-    return FailNode(
+    # A log may hold a worker id that a request could not have.
+    return FailNode.model_construct(
         node_id=node.node_id,
         error=ReportedError(code=code, message=message),
         attempt=node.attempt,

@@ -4,10 +4,10 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from pyoco_protocol.executions.camel import CamelModel
-from pyoco_protocol.executions.instants import Instant
+from pyoco_protocol.executions.instants import Instant, Time
 from pyoco_protocol.executions.statuses import ExecutionStatus, NodeStatus
 from pyoco_protocol.http.executions import ApprovalsView, ExecutionItem, OpenNodeItem
 
@@ -21,14 +21,7 @@ def unix_ms(at: Instant) -> int:
     return round(datetime.fromisoformat(at).timestamp() * 1000)
 
 
-def _existing(at: Instant) -> Instant:
-    unix_ms(at)
-    return at
-
-
 Count = Annotated[int, Field(ge=0, le=_MAX_NUMBER)]
-# A time that the calendar has.
-Time = Annotated[Instant, AfterValidator(_existing)]
 
 
 class OpenEntry(CamelModel):

@@ -7,7 +7,7 @@ from typing import Final
 import anyio
 
 from pyoco_gateway.executions.log.logged_state import LoggedState
-from pyoco_protocol.executions.commits import CommitRecord
+from pyoco_protocol.executions.commits import CommitRecord, hash_of_commit
 from pyoco_protocol.jetstream.execution_log import AppendConflictError, ExecutionLog
 from pyoco_protocol.jetstream.requests import (
     REQUEST_TIMEOUT_SEC,
@@ -28,7 +28,9 @@ class Appender:
     async def __call__(
         self, before: LoggedState | None, record: CommitRecord, body: bytes, *, until: float
     ) -> int | None:
-        """Append a commit and return its stream sequence; None if another writer was faster.
+        """Append a commit and return its stream sequence; None if it must be decided again.
+
+        Then another writer was faster, or the broker was set back to an earlier backup.
 
         An append without an answer is repeated with the same bytes until `until`, a time of the
         monotonic clock: nothing else can tell whether the commit is stored.
@@ -41,6 +43,9 @@ class Appender:
         while True:
             left = until - time.monotonic()
             try:
+                if is_unknown and not await self._is_stored(before):
+                    # Another commit may have its sequence, which the append would then follow.
+                    return None
                 return await self.log.append(
                     record.execution_id,
                     body,
@@ -61,3 +66,10 @@ class Appender:
             if time.monotonic() >= until:
                 raise OutcomeUnknownError(record.execution_id)
             await anyio.sleep(_RETRY_SEC)
+
+    async def _is_stored(self, before: LoggedState | None) -> bool:
+        """Return whether the log still has the commit of a state."""
+        if before is None:
+            return True
+        stored = await self.log.at(before.stream_seq)
+        return stored is not None and hash_of_commit(stored.body) == before.last_hash

@@ -22,7 +22,7 @@ class StateCache:
 
     A cached state may be behind the log. Each answer that relies on one is confirmed by the broker:
     a commit by its expected sequence, everything else by a read. `connections` returns how often
-    the gateway has connected to the broker so far.
+    the gateway has connected to the broker, and its watch to the stream, so far.
     """
 
     def __init__(self, connections: Callable[[], int], max_states: int = _MAX_STATES) -> None:
@@ -41,8 +41,9 @@ class StateCache:
     def confirmed(self, execution_id: str) -> LoggedState | None:
         """Return the state of an execution, if it is cached since the last connect.
 
-        A broker that was away may have been set back to an earlier backup. Then other commits may
-        have the sequences that a state names, so even an expected sequence would confirm nothing.
+        A broker that was away may have been set back to an earlier backup, and the stream may have
+        been deleted and made anew. Then other commits may have the sequences that a state names,
+        so even an expected sequence would confirm nothing.
         """
         found = self._states.get(execution_id)
         return self.get(execution_id) if found and found.connection == self._connections() else None

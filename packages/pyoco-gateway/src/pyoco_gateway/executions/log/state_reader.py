@@ -31,6 +31,8 @@ CHECKPOINT_EVENTS: Final = 1_000
 _MAX_REPLAYED: Final = 1_500
 # The distance from which on a checkpoint is looked for.
 _MANY_EVENTS: Final = 1_000
+# All may be of another version: then reading each of them would cost more than a replay.
+_CHECKPOINTS_TRIED: Final = 3
 
 
 class StateReader:
@@ -201,20 +203,28 @@ class StateReader:
         yield last
 
     async def _checkpoint(self, execution_id: str, at_most_seq: int) -> LoggedState | None:
-        """Return the newest valid checkpoint up to an event, if there is one."""
+        """Return the newest valid checkpoint up to an event, if it is one of the newest few."""
         try:
-            found = await self._checkpoints.newest(execution_id, at_most_seq)
-            if found is None:
-                return None
-            logged = state_in(execution_id, found[1])
-            if logged is None:
-                return None
-            commit = await self._log.at(logged.stream_seq)
+            for _ in range(_CHECKPOINTS_TRIED):
+                found = await self._checkpoints.newest(execution_id, at_most_seq)
+                if found is None:
+                    return None
+                logged = await self._valid(execution_id, found[1])
+                if logged is not None:
+                    return logged
+                at_most_seq = found[0] - 1
         except (BrokerUnavailableError, RefusedError) as error:
             _log.info(
                 "checkpoint not read", extra={"execution_id": execution_id, "reason": str(error)}
             )
+        return None
+
+    async def _valid(self, execution_id: str, checkpoint: bytes) -> LoggedState | None:
+        """Return the state in a checkpoint; None if it is not that of the commit it names."""
+        logged = state_in(execution_id, checkpoint)
+        if logged is None:
             return None
+        commit = await self._log.at(logged.stream_seq)
         if commit is None or commit.execution_id != execution_id:
             return None
         try:
