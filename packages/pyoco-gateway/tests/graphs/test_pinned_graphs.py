@@ -257,7 +257,7 @@ async def test_a_damaged_version_is_not_used(graphs: Graphs, body: bytes) -> Non
 async def test_an_execution_keeps_a_graph_that_would_not_be_accepted_any_more(
     graphs: Graphs,
 ) -> None:
-    document = line(title="x" * 201)
+    document = line({"id": "w", "type": "Wait", "wait": {"approvers": []}})
     with pytest.raises(GraphInvalidError):
         validate_graph(document)
     place = await graphs.append(body_of(document))
