@@ -4,11 +4,11 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from statistics import median
-from typing import Final
+from typing import Any, Final
 
 import httpx
 import psutil
@@ -17,13 +17,18 @@ from harness.options import run_benchmark
 from harness.processes import measured
 from harness.report import Report, percentile
 
-from pyoco_testkit.stack import Stack
+from pyoco_testkit.environment import command_path
+from pyoco_testkit.processes import ManagedProcess
+from pyoco_testkit.stack import Stack, free_port
 
 CLIENTS: Final = (1, 64)
 EXECUTIONS: Final = 1_000
 LOG_EVENTS: Final = (10, 1_000, 100_000)
 LISTED: Final = 100_000
 REQUESTS: Final = 100
+# How many executions are written by how many clients at once.
+CONTENDED: Final = 5
+WRITERS: Final = 8
 
 
 async def benchmark(sync_interval: str | None, sync_name: str, rounds: int) -> None:
@@ -31,19 +36,27 @@ async def benchmark(sync_interval: str | None, sync_name: str, rounds: int) -> N
     report = Report("executions", sync_name)
     async with Stack(sync_interval=sync_interval) as stack:
         graph_seq = await put_graph(stack.url)
+        await put_graph(
+            stack.url, execution_load.CONTENDED_GRAPH_ID, execution_load.CONTENDED_GRAPH
+        )
         await measure_commands(report, stack, rounds)
+        await measure_contention(report, stack, rounds)
         await measure_logs(report, stack, graph_seq)
     async with Stack(sync_interval=sync_interval) as stack:
         await measure_lists(report, stack, await put_graph(stack.url))
     report.print()
 
 
-async def put_graph(url: str) -> int:
-    """Store the graph in an empty stream; return its sequence."""
+async def put_graph(
+    url: str,
+    graph_id: str = execution_load.GRAPH_ID,
+    graph: Mapping[str, Any] = execution_load.GRAPH,
+) -> int:
+    """Store a graph; return the sequence of the first one in an empty stream."""
     async with httpx.AsyncClient(base_url=url) as http:
         while True:
-            path = f"/graphs/{execution_load.GRAPH_ID}"
-            stored = await http.put(path, content=json.dumps(execution_load.GRAPH), headers=JSON)
+            path = f"/graphs/{graph_id}"
+            stored = await http.put(path, content=json.dumps(graph), headers=JSON)
             if stored.status_code != httpx.codes.SERVICE_UNAVAILABLE:
                 stored.raise_for_status()
                 return 1
@@ -74,6 +87,33 @@ async def measure_commands(report: Report, stack: Stack, rounds: int) -> None:
                     "ms",
                     median(percentile(each["latencies"], percent) * 1e3 for each in bare),
                 )
+
+
+async def measure_contention(report: Report, stack: Stack, rounds: int) -> None:
+    """Measure writers of one execution through two gateways."""
+    async with another_gateway(stack) as other:
+        urls = f"{stack.url},{other}"
+        found = [
+            await measured(execution_load.contended, urls, CONTENDED, WRITERS)
+            for _ in range(rounds)
+        ]
+    rates = (len(each["latencies"]) / each["seconds"] for each in found)
+    report.add("contended_commands", median(rates), "commands/s")
+    p99 = median(percentile(each["latencies"], 99) * 1e3 for each in found)
+    report.add("contended_command_p99", p99, "ms")
+
+
+@asynccontextmanager
+async def another_gateway(stack: Stack) -> AsyncGenerator[str]:
+    """Start another gateway on the broker of a stack; give its address."""
+    url = f"http://127.0.0.1:{(port := free_port())}"
+    command = [
+        *(str(command_path("pyoco-server")), "up", "--host", "127.0.0.1", "--port", str(port)),
+        *("--nats-url", stack.nats.url, "--log-level", "warning"),
+    ]
+    async with ManagedProcess("gateway-2", command, stack.directory / "gateway-2", stack.env):
+        await measured(execution_reads.ready, url, 0, 0)
+        yield url
 
 
 @contextmanager

@@ -5,7 +5,7 @@ import json
 import time
 import uuid
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final
 
 import anyio
@@ -50,6 +50,56 @@ COMMANDS: Final = 1 + len(_STEPS)
 _OUTPUT: Final = {"output": {"rows": 7, "file": "orders-2026-11-18.csv"}}
 # How many executions are in flight while their commands are sent.
 IN_FLIGHT: Final = 1_000
+
+
+# A fork of so many Tasks, which many writers can work on at once.
+CONTENDED_GRAPH_ID: Final = "contended"
+_TASKS: Final = [f"t{number}" for number in range(100)]
+CONTENDED_GRAPH: Final[dict[str, Any]] = {
+    "nodes": [
+        {"id": "start", "type": "Start"},
+        {"id": "fork", "type": "Fork"},
+        *({"id": task, "type": "Task"} for task in _TASKS),
+        {"id": "join", "type": "Join"},
+        {"id": "done", "type": "Success"},
+    ],
+    "edges": [
+        {"from": "start", "to": "fork"},
+        *({"from": "fork", "to": task} for task in _TASKS),
+        *({"from": task, "to": "join"} for task in _TASKS),
+        {"from": "join", "to": "done"},
+    ],
+}
+
+
+async def contended(url: str, count: int, clients: int) -> dict[str, Any]:
+    """Let clients write to one execution after the other, `count` in all.
+
+    `url` names the gateways, separated by commas, that the clients use in turn. Returns the
+    duration, and the latencies of the commands. A refused command is an error.
+    """
+    gateways = url.split(",")
+    latencies: list[float] = []
+    began = time.perf_counter()
+    for _ in range(count):
+        body = json.dumps({"graphId": CONTENDED_GRAPH_ID, "start": True}).encode()
+        async with connected(gateways[0]) as connection:
+            created = await connection.post("/executions", body, idempotency_key())
+        tasks = iter(_TASKS)
+        nodes = f"/executions/{created['executionId']}/nodes"
+
+        async def write(gateway: str, tasks: Iterator[str] = tasks, nodes: str = nodes) -> None:
+            async with connected(gateway) as connection:
+                for task in tasks:
+                    for verb in ("start", "success"):
+                        sent = time.perf_counter()
+                        await connection.post(f"{nodes}/{task}/{verb}", b"{}", idempotency_key())
+                        latencies.append(time.perf_counter() - sent)
+
+        async with anyio.create_task_group() as group:
+            for client in range(clients):
+                group.start_soon(write, gateways[client % len(gateways)])
+    return {"seconds": time.perf_counter() - began, "latencies": latencies}
 
 
 async def commands(url: str, count: int, clients: int) -> dict[str, Any]:
@@ -141,4 +191,4 @@ async def _connected(url: str, work: Work) -> None:
 
 
 if __name__ == "__main__":
-    serve(commands)
+    serve(commands, contended)
