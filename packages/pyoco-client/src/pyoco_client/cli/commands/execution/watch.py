@@ -11,6 +11,7 @@ from pyoco_client.cli.arguments import POSITIVE_SECONDS, execution_id_argument
 from pyoco_client.cli.connection import EXIT_FAILED, EXIT_OK, Connection, pass_connection
 from pyoco_client.cli.display.cells import moment
 from pyoco_client.cli.display.event_text import error_text
+from pyoco_client.cli.display.outages import Outages
 from pyoco_client.cli.display.output import (
     Form,
     is_terminal,
@@ -56,17 +57,18 @@ def watch(
 
     A terminal shows a live view. Other outputs get one line for each event, at once: json prints
     the kind and the data, jsonl the data alone, status its time, type, status and id. The command
-    waits for a gateway that restarts.
+    waits for a gateway that restarts, and says so.
     """
     with connection.open() as client:
         handle = client.executions.handle(execution_id)
         # A watch waits for an absent gateway. This request fails at once if it was never there.
         known = handle.get()
-        changes = handle.watch(after_seq=after_seq, timeout=timeout_sec)
+        outages = Outages()
+        changes = handle.watch(after_seq=after_seq, timeout=timeout_sec, on_outage=outages.take)
         if form is None and is_terminal() and after_seq is None:
             from pyoco_client.cli.display.execution_live import follow_execution
 
-            follow_execution(changes, sys.stdout)
+            follow_execution(changes, sys.stdout, outages=outages)
         else:
             _print_changes(changes, known, form or (Form.WIDE if is_terminal() else Form.JSON))
         ended = handle.get()
