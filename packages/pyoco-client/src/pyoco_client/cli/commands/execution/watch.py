@@ -21,9 +21,10 @@ from pyoco_client.cli.display.output import (
     print_note,
 )
 from pyoco_client.cli.examples import EXECUTION_ID, examples
+from pyoco_client.errors import PyocoError
 
 if TYPE_CHECKING:
-    from pyoco_client import Execution
+    from pyoco_client import Execution, ExecutionHandle
     from pyoco_client.execution_models import ExecutionChange
 
 _FORMS: Final = (Form.JSON, Form.JSONL, Form.STATUS, Form.WIDE, Form.NAME)
@@ -68,19 +69,24 @@ def watch(
         if form is None and is_terminal() and after_seq is None:
             from pyoco_client.cli.display.execution_live import follow_execution
 
-            follow_execution(changes, sys.stdout, outages=outages)
+            status = follow_execution(changes, sys.stdout, outages=outages)
         else:
-            _print_changes(changes, known, form or (Form.WIDE if is_terminal() else Form.JSON))
-        ended = handle.get()
-    if not ended.is_over:
-        print_note(
-            f"execution {execution_id} is {ended.status} after {timeout_sec or 0:g} s,"
-            " and continues"
-        )
-    return _exit_code_of(ended) if exit_status else EXIT_OK
+            form = form or (Form.WIDE if is_terminal() else Form.JSON)
+            status = _print_changes(changes, known, form)
+        status = status or known.status.value
+        if status == "ACTIVE":
+            after = f"after {timeout_sec or 0:g} s"
+            print_note(f"execution {execution_id} is ACTIVE {after}, and continues")
+            return EXIT_FAILED if exit_status else EXIT_OK
+        # The end is known. Only its reason takes a request.
+        if not exit_status or status == "COMPLETED":
+            return EXIT_OK
+        print_note(f"execution {execution_id} ended {status}{_reason_of(handle)}")
+    return EXIT_FAILED
 
 
-def _print_changes(changes: Iterable["ExecutionChange"], known: "Execution", form: Form) -> None:
+def _print_changes(changes: Iterable["ExecutionChange"], known: "Execution", form: Form) -> str:
+    """Print each change; return the last known status."""
     from pyoco_client.cli.display.displayed_execution import ENDS
     from pyoco_client.cli.display.execution_live import event_line
 
@@ -106,6 +112,7 @@ def _print_changes(changes: Iterable["ExecutionChange"], known: "Execution", for
             print_line(event_line(change.event))
         elif form is Form.WIDE:
             print_line(f"{moment(time.time())}  {change.seq}  {change.kind}  {status}")
+    return status
 
 
 def _data(change: "ExecutionChange") -> dict[str, Any]:
@@ -116,14 +123,13 @@ def _data(change: "ExecutionChange") -> dict[str, Any]:
     return {"status": change.status, "seq": change.seq}
 
 
-def _exit_code_of(execution: "Execution") -> int:
-    """Return 0 for a COMPLETED execution, else 1; print why it is not COMPLETED."""
-    if execution.status == "COMPLETED":
-        return EXIT_OK
-    if execution.is_over:
-        error = "" if execution.error is None else error_text(execution.error.to_wire())
-        where = f"node {execution.failed_node_id}" if execution.failed_node_id else ""
-        parts = [where, error, execution.cancel_reason or ""]
-        reason = "".join(f": {part}" for part in parts if part)
-        print_note(f"execution {execution.execution_id} ended {execution.status}{reason}")
-    return EXIT_FAILED
+def _reason_of(handle: "ExecutionHandle") -> str:
+    """Return why the execution is not COMPLETED, as the end of a sentence."""
+    try:
+        execution = handle.get()
+    except PyocoError:
+        return ""
+    error = "" if execution.error is None else error_text(execution.error.to_wire())
+    where = f"node {execution.failed_node_id}" if execution.failed_node_id else ""
+    parts = [where, error, execution.cancel_reason or ""]
+    return "".join(f": {part}" for part in parts if part)
