@@ -140,6 +140,34 @@ async def test_a_terminal_shows_an_execution_until_its_end(
         assert session.is_as_found
 
 
+@pytest.mark.parametrize("of", ["execution", "run"])
+async def test_a_live_view_says_while_the_broker_or_the_gateway_is_away(
+    stack: Stack, client: AsyncClient, tmp_path: Path, of: str
+) -> None:
+    if of == "run":
+        words, status = ["watch", await stack.client.submit("hello", tag="none")], "PENDING"
+    else:
+        handle = await client.executions.create("order-intake", {"orderId": 4711})
+        words, status = ["execution", "watch", handle.id], "ACTIVE"
+    environment = {"PYOCO_SERVER": stack.url, "PYOCO_CONFIG": str(tmp_path / "contexts.toml")}
+    command = [str(command_path("pyoco-client")), *words]
+
+    async with TerminalSession(command, columns=80, env=environment) as session:
+
+        def is_told() -> bool:
+            return any("no news for" in row for row in session.screen.rows)
+
+        await session.shows(status, 30)
+        stack.nats.kill()
+        await session.shows("NATS is not available: no news for", 30)
+        await stack.nats.start()
+        await eventually(is_told, False, 30)
+        stack.gateway.kill()
+        await session.shows("connection lost: no news for", 30)
+        await stack.start_gateway()
+        await eventually(is_told, False, 30)
+
+
 @pytest.mark.parametrize("outcome", ["completed", "failed", "canceled"])
 async def test_the_events_lead_the_display_to_the_state_of_the_gateway(
     client: AsyncClient, outcome: str

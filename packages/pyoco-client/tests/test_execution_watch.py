@@ -27,8 +27,10 @@ from pyoco_client import (
     ExecutionNotFoundError,
     ExecutionStatus,
     ExecutionWaitTimeoutError,
+    GatewayUnreachableError,
     UnexpectedAnswerError,
 )
+from pyoco_client.contact import Outage
 from pyoco_client.execution_models import ExecutionChange
 from pyoco_testkit.recorded_gateway import RecordedGateway
 
@@ -192,3 +194,38 @@ async def test_the_async_client_watches(gateway: RecordedGateway) -> None:
         changes: list[ExecutionChange] = [change async for change in handle.watch()]
         assert [change.kind for change in changes] == ["snapshot", "event", "event", "end"]
         assert (await handle.wait()).is_over
+
+
+def test_a_watch_tells_each_outage_and_its_end(gateway: RecordedGateway) -> None:
+    gateway.answer(STREAM, text=STARTED, content_type=SSE, missing_bytes=100)
+    gateway.answer(STREAM, hang_up=True)
+    # The first two streams have heartbeats, but the gateway has no broker.
+    for _ in range(3):
+        gateway.answer(STREAM, text=HEARTBEAT, content_type=SSE)
+    gateway.answer(EVENTS, 503, problem("BROKER_UNAVAILABLE", "0164"))
+    gateway.answer(EVENTS, 503, problem("BROKER_UNAVAILABLE", "0164"))
+    gateway.answer(EVENTS, 200, page())
+    gateway.answer(STREAM, text=FINISHED, content_type=SSE)
+    told_outages: list[Outage | None] = []
+    began = time.time()
+    with Client(gateway.url) as client:
+        handle = client.executions.handle(EXECUTION_ID)
+        kinds = [each.kind for each in handle.watch(on_outage=told_outages.append)]
+    assert kinds == ["snapshot", "event", "event", "end"]
+    lost, back = told_outages
+    assert lost is not None
+    assert isinstance(lost.error, GatewayUnreachableError)
+    assert began - 1 <= lost.since <= time.time()
+    assert back is None
+    # Nearly always there is no such event.
+    asked = [each.target for each in gateway.requests if "/events" in each.target]
+    assert asked[0] == f"/executions/{EXECUTION_ID}/events?afterSeq=8&limit=1"
+
+
+def test_a_refusal_for_too_many_streams_is_no_outage(gateway: RecordedGateway) -> None:
+    gateway.answer(STREAM, 429, problem("TOO_MANY_REQUESTS", "0104"), headers={"Retry-After": "60"})
+    gateway.answer(GET, 200, ENDED)
+    told_outages: list[Outage | None] = []
+    with Client(gateway.url) as client:
+        list(client.executions.handle(EXECUTION_ID).watch(on_outage=told_outages.append))
+    assert told_outages == []

@@ -319,6 +319,33 @@ def test_exactly_these_entries_are_not_retryable() -> None:
     assert found == NOT_RETRYABLE
 
 
+# What no command does.
+ONLY_HTTP = ("GET /openapi.json", "GET /wheels", "GET /executions/{executionId}/events/verify")
+
+
+@pytest.mark.parametrize("language", get_args(Language))
+@pytest.mark.parametrize("err_id", CATALOGUE)
+def test_a_hint_helps_users_of_http_and_of_the_command_line(
+    err_id: str, language: Language
+) -> None:
+    hint = CATALOGUE[err_id].hint[language]
+    routes = re.findall(r"(?:GET|POST|PUT|DELETE) /[!-~]*", hint)
+    in_header = re.search("Retry-After|If-Match|X-[A-Z]", hint)
+    if in_header or any(not route.startswith(ONLY_HTTP) for route in routes):
+        assert "pyoco-client" in hint or "HTTP: " in hint or "HTTPでは" in hint
+    # The command line prints these fields without their names.
+    assert "details." not in hint
+
+
+def test_a_wait_with_approvals_that_is_resumed_is_to_be_approved() -> None:
+    error = CommandRejectedError(
+        "ResumeNode", Rejection.APPROVALS_REQUIRED, status="ACTIVE", seq=7, node_status="WAITING"
+    )
+    # As the command line calls it, and as HTTP does.
+    assert "approve it (HTTP: resume-request)" in error.message("en")
+    assert "承認してください（HTTPではresume-request）" in error.message("ja")
+
+
 def test_the_catalogue_cannot_be_changed() -> None:
     with pytest.raises(TypeError):
         CATALOGUE["ERR-PYOCO-0001"] = CATALOGUE["ERR-PYOCO-0002"]  # type: ignore[index]  # the point

@@ -10,6 +10,7 @@ from pyoco_client._async.resumed_stream import AsyncResumedStream
 from pyoco_client._async.sleep import sleep
 from pyoco_client._async.transport import AsyncTransport
 from pyoco_client.answers import RawAnswer
+from pyoco_client.contact import Contact, OnOutage
 from pyoco_client.errors import (
     PyocoApiError,
     PyocoError,
@@ -48,6 +49,7 @@ class AsyncExecutionWatch:
         after_seq: int | None,
         timeout: float | None,
         patience: float,
+        on_outage: OnOutage | None = None,
     ) -> None:
         self._transport = transport
         self._execution_id = execution_id
@@ -55,9 +57,8 @@ class AsyncExecutionWatch:
         self._end_at = None if timeout is None else time.monotonic() + timeout
         self._polls_until = 0.0
         self._after_seq = after_seq
-        # The latest status, and the failure since then, if any.
         self.status: str | None = None
-        self.trouble: PyocoError | None = None
+        self.contact = Contact(on_outage)
         self.is_over = False
 
     async def changes(self) -> AsyncGenerator[ExecutionChange]:
@@ -73,7 +74,6 @@ class AsyncExecutionWatch:
 
     def _remember(self, change: ExecutionChange) -> None:
         self._after_seq = change.seq
-        self.trouble = None
         if change.execution is not None:
             self.status = change.execution.status
         if change.kind == "end":
@@ -95,6 +95,8 @@ class AsyncExecutionWatch:
             last_id=None if self._after_seq is None else str(self._after_seq),
             # The stream of an execution takes no `timeout_sec`.
             asks_timeout=False,
+            contact=self.contact,
+            probe=lambda: self._events_call(limit=1),
         )
         try:
             async with aclosing(resumed.events()) as events:
@@ -105,7 +107,7 @@ class AsyncExecutionWatch:
                         return
         except TooManyRequestsError as error:
             # The gateway refuses further streams, but single requests still work.
-            self.trouble = error
+            self.contact.failed(error)
             self._polls_until = time.monotonic() + (error.retry_after_sec or _REFUSED_SEC)
             return
         if resumed.has_ended:
@@ -126,11 +128,12 @@ class AsyncExecutionWatch:
             except PyocoError as error:
                 if not is_passing(error) or time.monotonic() - heard_at > self._patience:
                     raise
-                self.trouble = error
+                self.contact.failed(error)
                 if isinstance(error, PyocoApiError):
                     retry_after = error.retry_after_sec or 0.0
             else:
-                heard_at, self.trouble = time.monotonic(), None
+                heard_at = time.monotonic()
+                self.contact.heard()
                 for change in changes:
                     yield change
                     if change.kind == "end":
@@ -157,11 +160,17 @@ class AsyncExecutionWatch:
             return [ExecutionChange(kind="snapshot", seq=execution.seq, execution=execution)]
         if execution.seq <= self._after_seq:
             return []
-        call = execution_calls.events(
-            self._execution_id, after_seq=self._after_seq, limit=_PAGE, types=None, node_id=None
-        )
-        page = (await self._ask_briefly(call)).read_as(ExecutionEventPage)
+        page = (await self._ask_briefly(self._events_call(_PAGE))).read_as(ExecutionEventPage)
         return [ExecutionChange(kind="event", seq=each.seq, event=each) for each in page.items]
+
+    def _events_call(self, limit: int) -> Call:
+        return execution_calls.events(
+            self._execution_id,
+            after_seq=self._after_seq or 0,
+            limit=limit,
+            types=None,
+            node_id=None,
+        )
 
     async def _ask_briefly(self, call: Call) -> RawAnswer:
         seconds = min(self._transport.timeout, max(self._left(), _LAST_POLL_SEC))

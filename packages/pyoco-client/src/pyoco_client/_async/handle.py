@@ -11,6 +11,7 @@ from pyoco_client._async.resumed_stream import AsyncResumedStream
 from pyoco_client._async.run_watch import AsyncRunWatch
 from pyoco_client._async.transport import AsyncTransport
 from pyoco_client.calls import Include
+from pyoco_client.contact import OnOutage
 from pyoco_client.errors import (
     RunCancelled,
     RunFailed,
@@ -80,17 +81,24 @@ class AsyncRunHandle:
         if watch.last is not None and watch.last.is_over:
             return watch.last
         last_status = None if watch.last is None else str(watch.last.status)
-        raise WaitTimeoutError(self.id, timeout or 0.0, last_status) from watch.trouble
+        raise WaitTimeoutError(self.id, timeout or 0.0, last_status) from watch.contact.trouble
 
     async def watch(
-        self, include: Include = None, timeout: float | None = None
+        self,
+        include: Include = None,
+        timeout: float | None = None,
+        *,
+        on_outage: OnOutage | None = None,
     ) -> AsyncGenerator[Run]:
         """Yield the current snapshot and one after each change, until the run has ended.
 
         A broken connection is opened again. With `timeout` the watch ends after that many seconds,
         even if the run has not ended.
+
+        `on_outage` is called with an `Outage` when the gateway does not answer or has no broker,
+        and with None when the watch has caught up.
         """
-        async with aclosing(self._watch(include, timeout).events()) as events:
+        async with aclosing(self._watch(include, timeout, on_outage).events()) as events:
             async for event in events:
                 if event.run is not None:
                     yield event.run
@@ -146,13 +154,16 @@ class AsyncRunHandle:
         """Delete the run and its output; raise RunNotOverError if it has not ended."""
         await self._transport.ask(calls.delete_run(self.id))
 
-    def _watch(self, include: Include, timeout: float | None) -> AsyncRunWatch:
+    def _watch(
+        self, include: Include, timeout: float | None, on_outage: OnOutage | None = None
+    ) -> AsyncRunWatch:
         return AsyncRunWatch(
             self._transport,
             self.id,
             include=include,
             timeout=timeout,
             patience=self._patience,
+            on_outage=on_outage,
         )
 
     async def _stored_logs(

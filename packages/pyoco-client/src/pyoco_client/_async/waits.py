@@ -27,8 +27,21 @@ class AsyncWaits:
 
         Filters: `graph_id` and `approver`, which matches the waits that this actor may approve.
         """
-        call = execution_calls.waits(filters, limit=limit, cursor=None)
-        return [*(await self._transport.ask(call)).read_as(OpenNodePage).items]
+        return [*(await self.page(limit=limit, **filters)).items]
+
+    async def page(
+        self,
+        *,
+        cursor: str | None = None,
+        limit: int | None = None,
+        **filters: Unpack[OpenNodeFilters],
+    ) -> OpenNodePage:
+        """Return one page with the `total` of all pages; it takes the filters of `list`.
+
+        `cursor` is the `next_cursor` of the previous page; pass the same filters with it.
+        """
+        call = execution_calls.waits(filters, limit=limit, cursor=cursor)
+        return (await self._transport.ask(call)).read_as(OpenNodePage)
 
     def iter(self, **filters: Unpack[OpenNodeFilters]) -> AsyncGenerator[OpenNode]:
         """Yield all waiting nodes, the one that waits the longest first; see `list`."""

@@ -8,6 +8,7 @@ from pyoco_client import execution_calls
 from pyoco_client._sync.execution_watch import ExecutionWatch
 from pyoco_client._sync.node_handle import NodeHandle
 from pyoco_client._sync.transport import Transport
+from pyoco_client.contact import OnOutage
 from pyoco_client.execution_calls import Texts
 from pyoco_client.execution_errors import ExecutionWaitTimeoutError
 from pyoco_client.execution_models import (
@@ -110,7 +111,11 @@ class ExecutionHandle:
             position = page.next_after_seq
 
     def watch(
-        self, *, after_seq: int | None = None, timeout: float | None = None
+        self,
+        *,
+        after_seq: int | None = None,
+        timeout: float | None = None,
+        on_outage: OnOutage | None = None,
     ) -> Generator[ExecutionChange]:
         """Yield a snapshot, each later event, and `end` after the execution has ended.
 
@@ -118,8 +123,11 @@ class ExecutionHandle:
         connection is opened again and continues after the last event. While the gateway refuses
         another stream, the watch polls for the events. With `timeout` the watch ends after that
         many seconds, without `end` if the execution has not ended.
+
+        `on_outage` is called with an `Outage` when the gateway does not answer or has no broker,
+        and with None when the watch has caught up.
         """
-        with closing(self._watch(after_seq, timeout).changes()) as changes:
+        with closing(self._watch(after_seq, timeout, on_outage).changes()) as changes:
             for change in changes:
                 yield change
 
@@ -134,7 +142,9 @@ class ExecutionHandle:
                 pass
         if watch.is_over:
             return self.get(include_values=include_values)
-        raise ExecutionWaitTimeoutError(self.id, timeout or 0.0, watch.status) from watch.trouble
+        raise ExecutionWaitTimeoutError(
+            self.id, timeout or 0.0, watch.status
+        ) from watch.contact.trouble
 
     def verify(self) -> LogVerification:
         """Return whether the log is complete and unaltered; the gateway reads all of it."""
@@ -149,13 +159,16 @@ class ExecutionHandle:
         """Return the handle of a node; no request is sent."""
         return NodeHandle(self._transport, self.id, node_id)
 
-    def _watch(self, after_seq: int | None, timeout: float | None) -> ExecutionWatch:
+    def _watch(
+        self, after_seq: int | None, timeout: float | None, on_outage: OnOutage | None = None
+    ) -> ExecutionWatch:
         return ExecutionWatch(
             self._transport,
             self.id,
             after_seq=after_seq,
             timeout=timeout,
             patience=self._patience,
+            on_outage=on_outage,
         )
 
     def _command(

@@ -11,6 +11,7 @@ from pyoco_client._sync.resumed_stream import ResumedStream
 from pyoco_client._sync.run_watch import RunWatch
 from pyoco_client._sync.transport import Transport
 from pyoco_client.calls import Include
+from pyoco_client.contact import OnOutage
 from pyoco_client.errors import (
     RunCancelled,
     RunFailed,
@@ -80,15 +81,24 @@ class RunHandle:
         if watch.last is not None and watch.last.is_over:
             return watch.last
         last_status = None if watch.last is None else str(watch.last.status)
-        raise WaitTimeoutError(self.id, timeout or 0.0, last_status) from watch.trouble
+        raise WaitTimeoutError(self.id, timeout or 0.0, last_status) from watch.contact.trouble
 
-    def watch(self, include: Include = None, timeout: float | None = None) -> Generator[Run]:
+    def watch(
+        self,
+        include: Include = None,
+        timeout: float | None = None,
+        *,
+        on_outage: OnOutage | None = None,
+    ) -> Generator[Run]:
         """Yield the current snapshot and one after each change, until the run has ended.
 
         A broken connection is opened again. With `timeout` the watch ends after that many seconds,
         even if the run has not ended.
+
+        `on_outage` is called with an `Outage` when the gateway does not answer or has no broker,
+        and with None when the watch has caught up.
         """
-        with closing(self._watch(include, timeout).events()) as events:
+        with closing(self._watch(include, timeout, on_outage).events()) as events:
             for event in events:
                 if event.run is not None:
                     yield event.run
@@ -144,13 +154,16 @@ class RunHandle:
         """Delete the run and its output; raise RunNotOverError if it has not ended."""
         self._transport.ask(calls.delete_run(self.id))
 
-    def _watch(self, include: Include, timeout: float | None) -> RunWatch:
+    def _watch(
+        self, include: Include, timeout: float | None, on_outage: OnOutage | None = None
+    ) -> RunWatch:
         return RunWatch(
             self._transport,
             self.id,
             include=include,
             timeout=timeout,
             patience=self._patience,
+            on_outage=on_outage,
         )
 
     def _stored_logs(

@@ -13,6 +13,7 @@ from pyoco_client._sync.resumed_stream import ResumedStream
 from pyoco_client._sync.sleep import sleep
 from pyoco_client._sync.transport import Transport
 from pyoco_client.calls import Include
+from pyoco_client.contact import Contact, OnOutage
 from pyoco_client.error_mapping import not_found_here
 from pyoco_client.errors import (
     PyocoApiError,
@@ -44,6 +45,7 @@ class RunWatch:
         include: Include,
         timeout: float | None,
         patience: float,
+        on_outage: OnOutage | None = None,
     ) -> None:
         self._transport = transport
         self._run_id = run_id
@@ -51,9 +53,8 @@ class RunWatch:
         self._patience = patience
         self._end_at = None if timeout is None else time.monotonic() + timeout
         self._polls_until = 0.0
-        # The latest snapshot, and the failure since then, if any.
         self.last: Run | None = None
-        self.trouble: PyocoError | None = None
+        self.contact = Contact(on_outage)
 
     def events(self) -> Generator[WatchEvent]:
         """Yield snapshots and heartbeats until the run has ended or the timeout is reached."""
@@ -63,6 +64,8 @@ class RunWatch:
             self._patience,
             end_at=None if self._end_at is None else self._end_at - _MIN_STREAM_SEC / 2,
             raises_refusals=True,
+            contact=self.contact,
+            probe=lambda: calls.run(self._run_id, None),
         )
         while self.last is None or not self.last.is_over:
             if not self._must_poll():
@@ -75,7 +78,7 @@ class RunWatch:
                                 return
                 except TooManyRequestsError as error:
                     # The gateway refuses further streams, but single requests still work.
-                    self.trouble = error
+                    self.contact.failed(error)
                     pause = error.retry_after_sec or _REFUSED_SEC
                     self._polls_until = time.monotonic() + pause
                     continue
@@ -104,11 +107,12 @@ class RunWatch:
             except PyocoError as error:
                 if not is_passing(error) or time.monotonic() - heard_at > self._patience:
                     raise
-                self.trouble = error
+                self.contact.failed(error)
                 if isinstance(error, PyocoApiError):
                     retry_after = error.retry_after_sec or 0.0
             else:
-                heard_at, self.trouble = time.monotonic(), None
+                heard_at = time.monotonic()
+                self.contact.heard()
                 run = answer.read_as(Run)
                 if self._is_new(run):
                     self.last = run
@@ -128,7 +132,6 @@ class RunWatch:
         if event.event not in ("snapshot", "heartbeat"):
             return None
         change = self._read(event)
-        self.trouble = None
         if change.run is not None:
             if not self._is_new(change.run):
                 return None

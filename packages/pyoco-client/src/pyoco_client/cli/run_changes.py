@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyoco_client.cli.connection import EXIT_FAILED, EXIT_OK
 from pyoco_client.cli.display.cells import moment
 from pyoco_client.cli.display.layouts import progress
+from pyoco_client.cli.display.outages import Outages
 from pyoco_client.cli.display.output import (
     Form,
     is_terminal,
@@ -21,14 +22,16 @@ if TYPE_CHECKING:
     from pyoco_client.models import Run
 
 
-def show_changes(runs: Iterable["Run"], form: Form | None, *, max_events: int = 0) -> "Run | None":
+def show_changes(
+    runs: Iterable["Run"], form: Form | None, outages: Outages, *, max_events: int = 0
+) -> "Run | None":
     """Print each snapshot of a run as it arrives; return the last one."""
     if max_events:
         runs = islice(runs, max_events)
     if form in (None, Form.TABLE) and is_terminal():
         from pyoco_client.cli.display.live import follow
 
-        return follow(runs, sys.stdout)
+        return follow(runs, sys.stdout, outages=outages)
     form = form or Form.JSON
     last: Run | None = None
     for run in runs:

@@ -15,6 +15,7 @@ from pyoco_client.cli.arguments import (
 )
 from pyoco_client.cli.connection import EXIT_OK
 from pyoco_client.cli.display.layouts import ACCEPTED, RUN
+from pyoco_client.cli.display.outages import Outages
 from pyoco_client.cli.display.output import (
     Form,
     is_terminal,
@@ -70,7 +71,9 @@ class SubmissionOptions:
         if not (self.follow and is_terminal()):
             print_note(f"run {handle.id} submitted")
         if self.follow:
-            run = show_changes(handle.watch("records", self.timeout_sec), self.form)
+            outages = Outages()
+            runs = handle.watch("records", self.timeout_sec, on_outage=outages.take)
+            run = show_changes(runs, self.form, outages)
             if run is None or not run.is_over:
                 from pyoco_client.errors import WaitTimeoutError
 

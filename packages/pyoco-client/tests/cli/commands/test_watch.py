@@ -95,3 +95,18 @@ def test_records_are_requested_only_with_records(gateway: RecordedGateway, call:
     assert "include" not in gateway.requests[-1].target
     call("watch", RUN_ID, "--records")
     assert "include=records" in gateway.requests[-1].target
+
+
+def test_an_outage_is_told_once_on_stderr(gateway: RecordedGateway, call: Call) -> None:
+    gateway.answer(f"GET /runs/{RUN_ID}", 200, PENDING)
+    event = f"event: snapshot\nid: 1\ndata: {json.dumps({'snapshot': PENDING})}\n\n"
+    ended = f"event: snapshot\nid: 2\ndata: {json.dumps({'snapshot': CANCELLED})}\n\n"
+    route = f"GET /runs/{RUN_ID}/watch"
+    gateway.answer(route, 200, text=event, content_type="text/event-stream", missing_bytes=9)
+    gateway.answer(route, hang_up=True)
+    gateway.answer(route, 200, text=ended, content_type="text/event-stream")
+    done = call("watch", RUN_ID, "-o", "status")
+    assert [line.split("\t")[2] for line in done.out.splitlines()] == ["PENDING", "CANCELLED"]
+    lost, back = done.err.splitlines()
+    assert lost.startswith("no news, trying again: ERR-PYOCO-0001: ")
+    assert back.startswith("up to date again after ")

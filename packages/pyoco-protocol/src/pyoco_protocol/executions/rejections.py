@@ -49,5 +49,5 @@ _SENTENCES = {
     Rejection.NODE_NOT_WAITING: "the node is not waiting",
     Rejection.RESUME_KEY_MISMATCH: "the resume key does not match the wait key",
     Rejection.NOT_AN_APPROVER: "the caller is not one of the approvers",
-    Rejection.APPROVALS_REQUIRED: "the node needs approvals; send resume-request",
+    Rejection.APPROVALS_REQUIRED: "the node needs approvals: approve it (HTTP: resume-request)",
 }

@@ -19,8 +19,10 @@ EXECUTION_ENTRIES: Final = (
         "0147",
         texts("The graph of the execution has no such node", "executionのgraphにnodeがありません"),
         texts(
-            "Check the node id; GET /executions/{executionId} lists all nodes.",
-            "nodeのidを確認してください。GET /executions/{executionId}で一覧できます。",
+            "Check the node id; `pyoco-client execution get` or GET /executions/{executionId} "
+            "lists all nodes.",
+            "nodeのidを確認してください。`pyoco-client execution get` または"
+            "GET /executions/{executionId}で一覧できます。",
         ),
         retryable=False,
     ),
@@ -28,8 +30,10 @@ EXECUTION_ENTRIES: Final = (
         "0148",
         texts("The graph was not found", "graphが見つかりません"),
         texts(
-            "Check graph id and version, or store the graph with PUT /graphs/{graphId}.",
-            "graphのidとversionを確認するか、PUT /graphs/{graphId}で登録してください。",
+            "Check graph id and version, or store the graph with `pyoco-client graph put` or "
+            "PUT /graphs/{graphId}.",
+            "graphのidとversionを確認するか、`pyoco-client graph put` または"
+            "PUT /graphs/{graphId}で登録してください。",
         ),
         retryable=False,
     ),
@@ -46,10 +50,11 @@ EXECUTION_ENTRIES: Final = (
         "0150",
         texts("The command was rejected", "コマンドは拒否されました"),
         texts(
-            "Read `details.reason`, and the state with GET /executions/{executionId}. Repeat the "
-            "command only if the state has changed.",
-            "`details.reason` とGET /executions/{executionId}の状態を確認し、"
-            "状態が変わった場合だけ再送してください。",
+            "The answer names the reason and the state. `pyoco-client execution get` or "
+            "GET /executions/{executionId} shows the whole state. Repeat the command only if the "
+            "state has changed.",
+            "応答の理由と状態を確認してください。状態の全体は `pyoco-client execution get` または"
+            "GET /executions/{executionId}で確認できます。状態が変わった場合だけ再送してください。",
         ),
     ),
     entry(
@@ -59,36 +64,37 @@ EXECUTION_ENTRIES: Final = (
             "graphのversionがリクエストの指定と異なります",
         ),
         texts(
-            "Read the latest version, apply your change to it, and send its number in If-Match.",
-            "最新のversionを読み、それに変更を加え、その番号をIf-Matchで送ってください。",
+            "Read the latest version, apply your change to it, and name its number as the expected "
+            "version (pyoco-client: --if-match; HTTP: If-Match).",
+            "最新のversionを読み、それに変更を加え、その番号を期待するversionとして指定してください"
+            "（pyoco-clientでは--if-match、HTTPではIf-Match）。",
         ),
     ),
     entry(
         "0152",
         texts("An idempotency key is required", "冪等キーが必要です"),
         texts(
-            "Send a new key, such as a UUID, in the header X-Idempotency-Key. To repeat a request, "
-            "send the same key.",
-            "X-Idempotency-Keyヘッダーに新しいキー（UUIDなど）を付けてください。"
-            "再送では同じキーを使います。",
+            "Send a new key, such as a UUID, in the header X-Idempotency-Key (pyoco-client sends "
+            "one by itself). To repeat a request, send the same key.",
+            "X-Idempotency-Keyヘッダーに新しいキー（UUIDなど）を付けてください"
+            "（pyoco-clientは自動で付けます）。再送では同じキーを使います。",
         ),
     ),
     entry(
         "0153",
         texts("The input does not fit the graph", "inputがgraphのinputSchemaに合っていません"),
         texts(
-            "Correct the fields named in `details.problems`; `inputSchema` of the graph names "
-            "their types.",
-            "`details.problems` に示された項目を、graphの `inputSchema` に合わせてください。",
+            "Correct the listed fields; `inputSchema` of the graph names their types.",
+            "一覧に示された項目を、graphの `inputSchema` に合わせてください。",
         ),
     ),
     entry(
         "0154",
         texts("The graph is not valid", "graphが不正です"),
         texts(
-            "Correct all faults in `details.problems`. POST /graphs/validate checks a graph "
-            "without storing it.",
-            "`details.problems` の内容をすべて修正してください。"
+            "Correct all listed problems. `pyoco-client graph validate` or POST /graphs/validate "
+            "checks a graph without storing it.",
+            "一覧の問題をすべて修正してください。`pyoco-client graph validate` または"
             "POST /graphs/validateで登録せずに検証できます。",
         ),
     ),
@@ -112,8 +118,8 @@ EXECUTION_ENTRIES: Final = (
             "シーケンス番号が最後のイベントを超えています",
         ),
         texts(
-            "Use a number up to `details.lastSeq`.",
-            "`details.lastSeq` 以下の番号を指定してください。",
+            "Use a number up to that of the last event.",
+            "最後のイベントの番号以下を指定してください。",
         ),
     ),
     entry(
@@ -157,9 +163,9 @@ EXECUTION_ENTRIES: Final = (
             "このexecutionへのコマンドが集中しています",
         ),
         texts(
-            "Wait as long as the Retry-After header says, then send the request again with the "
-            "same idempotency key.",
-            "Retry-Afterヘッダーの秒数だけ待ち、同じ冪等キーで再送してください。",
+            "Wait as many seconds as the answer says (HTTP: Retry-After), then send the request "
+            "again with the same idempotency key.",
+            "応答に示された秒数（HTTPではRetry-After）だけ待ち、同じ冪等キーで再送してください。",
         ),
     ),
     entry(
@@ -200,9 +206,11 @@ EXECUTION_ENTRIES: Final = (
             "Executions are not available on this broker", "このbrokerではexecutionを利用できません"
         ),
         texts(
-            "Operators: GET /health?verbose=1 says what is missing. After an upgrade, write the "
-            "broker configuration again with `pyoco-server-admin nats-config`.",
-            "運用者はGET /health?verbose=1で不足しているものを確認してください。"
+            "Operators: `pyoco-client doctor` or GET /health?verbose=1 says what is missing. After "
+            "an upgrade, write the broker configuration again with `pyoco-server-admin "
+            "nats-config`.",
+            "運用者は `pyoco-client doctor` またはGET /health?verbose=1で"
+            "不足しているものを確認してください。"
             "アップグレード後は `pyoco-server-admin nats-config` で設定を出力し直してください。",
         ),
     ),

@@ -39,8 +39,8 @@ SERVER_ENTRIES: Final = (
         "0104",
         texts("Too many requests", "リクエストが多すぎます"),
         texts(
-            "Wait as long as the Retry-After header says, then try again.",
-            "Retry-Afterヘッダーの秒数だけ待ってから再試行してください。",
+            "Wait as many seconds as the answer says (HTTP: Retry-After), then try again.",
+            "応答に示された秒数（HTTPではRetry-After）だけ待ってから再試行してください。",
         ),
     ),
     entry(
@@ -197,10 +197,10 @@ SERVER_ENTRIES: Final = (
         "0120",
         texts("The dead letter cannot be redriven", "DLQエントリを再投入できません"),
         texts(
-            "Read `detail`. If the run is still needed, submit it again with POST /runs, "
-            "then delete the entry.",
-            "`detail` を確認してください。必要であればPOST /runsで再度投入し、"
-            "エントリを削除してください。",
+            "Read `detail`. If the run is still needed, submit it again with "
+            "`pyoco-client submit` or POST /runs, then delete the entry.",
+            "`detail` を確認してください。必要であれば `pyoco-client submit` またはPOST /runsで"
+            "再度投入し、エントリを削除してください。",
         ),
         retryable=False,
     ),
@@ -218,8 +218,9 @@ SERVER_ENTRIES: Final = (
         "0125",
         texts("The workflow file of the run is gone", "runのワークフローファイルが残っていません"),
         texts(
-            "Submit the workflow file again with POST /runs/yaml.",
-            "ワークフローファイルをPOST /runs/yamlで再投入してください。",
+            "Submit the workflow file again with `pyoco-client submit-yaml` or POST /runs/yaml.",
+            "ワークフローファイルを `pyoco-client submit-yaml` またはPOST /runs/yamlで"
+            "再投入してください。",
         ),
         retryable=False,
     ),

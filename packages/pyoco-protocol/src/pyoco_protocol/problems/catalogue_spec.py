@@ -179,8 +179,10 @@ SPEC_ENTRIES: Final = (
         "0020",
         texts("The worker was not found", "workerが見つかりません"),
         texts(
-            "Check the worker id; GET /workers?scope=all lists all workers.",
-            "worker_idを確認してください。GET /workers?scope=allで一覧できます。",
+            "Check the worker id; `pyoco-client workers --scope all` or GET /workers?scope=all "
+            "lists all workers.",
+            "worker_idを確認してください。`pyoco-client workers --scope all` または"
+            "GET /workers?scope=allで一覧できます。",
         ),
     ),
     entry(

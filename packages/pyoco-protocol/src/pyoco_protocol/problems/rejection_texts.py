@@ -25,6 +25,8 @@ JAPANESE: Final[Mapping[Rejection, str]] = MappingProxyType(
         Rejection.NODE_NOT_WAITING: "nodeは待機中ではありません",
         Rejection.RESUME_KEY_MISMATCH: "resumeKeyがwaitKeyと一致しません",
         Rejection.NOT_AN_APPROVER: "呼び出し元は承認者に含まれていません",
-        Rejection.APPROVALS_REQUIRED: "nodeには承認が必要です。resume-requestを使ってください",
+        Rejection.APPROVALS_REQUIRED: (
+            "nodeには承認が必要です。承認してください（HTTPではresume-request）"
+        ),
     }
 )

@@ -2,18 +2,11 @@
 
 import click
 
-from pyoco_client.cli.arguments import BadArgumentError
 from pyoco_client.cli.connection import EXIT_OK, Connection, pass_connection
 from pyoco_client.cli.display.layouts import RUNS
-from pyoco_client.cli.display.output import (
-    Form,
-    chosen,
-    data_output,
-    print_json_line,
-    print_line,
-    print_records,
-)
+from pyoco_client.cli.display.output import Form, data_output, print_records
 from pyoco_client.cli.examples import examples
+from pyoco_client.cli.lists import check_all, print_items
 from pyoco_client.cli.run_filters import RunListOptions, list_options
 
 
@@ -35,10 +28,7 @@ def list_runs(
     connection: Connection, *, query: RunListOptions, everything: bool, form: Form | None
 ) -> int:
     """List runs, the latest change first."""
-    if everything and query["limit"] is not None:
-        raise BadArgumentError(
-            "--limit and --all exclude each other", "pyoco-client list --all --output jsonl"
-        )
+    check_all(everything=everything, limit=query["limit"], command="list")
     with connection.open() as client:
         if not everything:
             print_records([item.as_dict() for item in client.runs.list(**query)], form, RUNS)
@@ -49,13 +39,5 @@ def list_runs(
             tag=query["tag"],
             include=query["include"],
         )
-        if (form := chosen(form)) in (Form.JSONL, Form.NAME):
-            # Printed as each page arrives, so that a reader does not wait for the last one.
-            for item in items:
-                if form is Form.NAME:
-                    print_line(item.run_id)
-                else:
-                    print_json_line(item.as_dict())
-        else:
-            print_records([item.as_dict() for item in items], form, RUNS)
+        print_items(items, form, RUNS, lambda item: item.run_id)
     return EXIT_OK

@@ -7,6 +7,7 @@ import click
 
 from pyoco_client.cli.arguments import POSITIVE_SECONDS, UNIX_SECONDS, run_id_argument
 from pyoco_client.cli.connection import EXIT_OK, Connection, pass_connection
+from pyoco_client.cli.display.outages import Outages
 from pyoco_client.cli.display.output import Form, is_terminal, output_option, print_note
 from pyoco_client.cli.examples import RUN_ID, examples
 from pyoco_client.cli.run_changes import exit_code_of, show_changes
@@ -56,7 +57,7 @@ def watch(
 
     A terminal shows a live view. Other outputs get one line for each change, at once: json prints
     the event and its data, jsonl the snapshot alone, status its time, kind, status and id. The
-    command waits for a gateway that restarts.
+    command waits for a gateway that restarts, and says so.
     """
     del until_terminal
     with connection.open() as client:
@@ -64,8 +65,9 @@ def watch(
         # A watch waits for an absent gateway. This request fails at once if it was never there.
         handle.get()
         include = "records" if records or (form is None and is_terminal()) else None
-        runs = handle.watch(include, timeout_sec)
-        run = show_changes(_later(runs, since), form, max_events=max_events)
+        outages = Outages()
+        runs = handle.watch(include, timeout_sec, on_outage=outages.take)
+        run = show_changes(_later(runs, since), form, outages, max_events=max_events)
     if run is None:
         print_note(f"run {run_id}: no change was seen")
     elif not run.is_over and max_events == 0:

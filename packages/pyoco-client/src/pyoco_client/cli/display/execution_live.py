@@ -11,6 +11,7 @@ from pyoco_client.cli.display.displayed_execution import DisplayedExecution
 from pyoco_client.cli.display.event_text import event_detail
 from pyoco_client.cli.display.execution_frame import execution_frame
 from pyoco_client.cli.display.live_view import Frame, LiveView, print_line
+from pyoco_client.cli.display.outages import Outages
 from pyoco_client.cli.display.safe_text import encodable, safe_line
 from pyoco_client.cli.display.terminal import is_live
 from pyoco_client.cli.terminal_environment import TerminalEnvironment, terminal_environment
@@ -27,15 +28,16 @@ def follow_execution(
     *,
     clock: Callable[[], float] = time.time,
     environment: TerminalEnvironment | None = None,
+    outages: Outages | None = None,
 ) -> str | None:
     """Show each change on `stream`; return the last known status.
 
-    A terminal shows a live view; after Ctrl-C it says how to continue. Other streams, and
-    terminals with TERM=dumb, get a line for each event.
+    A terminal shows a live view, with the current one of `outages`; after Ctrl-C it says how to
+    continue. Other streams, and terminals with TERM=dumb, get a line for each event.
     """
     terminal = environment or terminal_environment()
     if is_live(stream, terminal):
-        return _follow_live(changes, stream, clock, terminal)
+        return _follow_live(changes, stream, clock, terminal, outages or Outages())
     shown: DisplayedExecution | None = None
     for change in changes:
         shown = _after(shown, change)
@@ -76,10 +78,11 @@ def _follow_live(
     stream: TextIO,
     clock: Callable[[], float],
     environment: TerminalEnvironment,
+    outages: Outages,
 ) -> str | None:
     shown: DisplayedExecution | None = None
     events: deque[str] = deque(maxlen=_EVENTS)
-    view = LiveView(stream, clock=clock, environment=environment)
+    view = LiveView(stream, clock=clock, environment=environment, outages=outages)
     try:
         with view:
             for change in changes:

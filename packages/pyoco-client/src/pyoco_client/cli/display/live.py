@@ -7,6 +7,7 @@ from typing import TextIO, TypeVar
 from pyoco_client.cli.display.displayed_run import DisplayedRun
 from pyoco_client.cli.display.live_frame import frame
 from pyoco_client.cli.display.live_view import Frame, LiveView, print_line
+from pyoco_client.cli.display.outages import Outages
 from pyoco_client.cli.display.run_history import RunHistory
 from pyoco_client.cli.display.run_lines import change_lines, result_lines
 from pyoco_client.cli.display.terminal import is_live
@@ -21,17 +22,19 @@ def follow(
     *,
     clock: Callable[[], float] = time.time,
     environment: TerminalEnvironment | None = None,
+    outages: Outages | None = None,
 ) -> Snapshot | None:
     """Show each snapshot on `stream`; return the last one, or None if there is none.
 
     Snapshots are JSON objects of the gateway or models of the SDK; durations need task records. A
     terminal shows a live view. Other streams, and terminals with TERM=dumb, get a line for each
-    change. Both end with the result or the error. An exception of the iterable, KeyboardInterrupt
-    included, leaves this function after the terminal is restored.
+    change. Both end with the result or the error. A live view shows the current one of `outages`.
+    An exception of the iterable, KeyboardInterrupt included, leaves this function after the
+    terminal is restored.
     """
     terminal = environment or terminal_environment()
     if is_live(stream, terminal):
-        return _follow_live(snapshots, stream, clock, terminal)
+        return _follow_live(snapshots, stream, clock, terminal, outages or Outages())
     last: Snapshot | None = None
     history = RunHistory()
     run: DisplayedRun | None = None
@@ -51,11 +54,12 @@ def _follow_live(
     stream: TextIO,
     clock: Callable[[], float],
     environment: TerminalEnvironment,
+    outages: Outages,
 ) -> Snapshot | None:
     last: Snapshot | None = None
     run: DisplayedRun | None = None
     history = RunHistory()
-    view = LiveView(stream, clock=clock, environment=environment)
+    view = LiveView(stream, clock=clock, environment=environment, outages=outages)
     try:
         with view:
             for snapshot in snapshots:

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from typing import Final, Self, TextIO
 
 from pyoco_client.cli.display.frame_parts import Style
-from pyoco_client.cli.display.safe_text import encodable
+from pyoco_client.cli.display.outages import Outages
+from pyoco_client.cli.display.safe_text import clipped, encodable, safe_line
 from pyoco_client.cli.display.terminal import Canvas
 from pyoco_client.cli.terminal_environment import TerminalEnvironment
 
@@ -19,12 +20,18 @@ class LiveView:
     """Rows on a terminal that a thread draws again and again."""
 
     def __init__(
-        self, stream: TextIO, *, clock: Callable[[], float], environment: TerminalEnvironment
+        self,
+        stream: TextIO,
+        *,
+        clock: Callable[[], float],
+        environment: TerminalEnvironment,
+        outages: Outages,
     ) -> None:
         self._canvas = Canvas(stream, environment)
         self.encoding = stream.encoding or "ascii"
         self._colour = not environment.no_color
         self._clock = clock
+        self._outages = outages
         self._frame: Frame | None = None
         self._tick = 0
         self._stopped = threading.Event()
@@ -32,6 +39,7 @@ class LiveView:
 
     def __enter__(self) -> Self:
         self._canvas.__enter__()
+        self._outages.has_view = True
         self._animation.start()
         return self
 
@@ -41,6 +49,7 @@ class LiveView:
             self._animation.join()
             self._draw(force=True)
         finally:
+            self._outages.has_view = False
             self._canvas.__exit__(*exc_info)
 
     def show(self, frame: Frame) -> None:
@@ -57,8 +66,16 @@ class LiveView:
         if self._frame is None:
             return
         columns, lines = self._canvas.size()
-        style = Style(columns, lines, self._colour, _is_unicode(self.encoding))
-        self._canvas.draw(self._frame(self._clock(), self._tick, style), force=force)
+        now = self._clock()
+        outage = self._outages.row(now)
+        # The row of an outage takes the place of another one.
+        room = lines if outage is None else max(lines - 1, 1)
+        style = Style(columns, room, self._colour, _is_unicode(self.encoding))
+        rows = self._frame(now, self._tick, style)
+        if outage is not None:
+            told = clipped(encodable(safe_line(outage), self.encoding), max(columns - 1, 1))
+            rows = [*rows[: max(lines - 2, 0)], style.painted(told, "FAILED")]
+        self._canvas.draw(rows, force=force)
 
 
 def print_line(stream: TextIO, line: str) -> None:

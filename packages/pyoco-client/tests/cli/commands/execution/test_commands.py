@@ -239,6 +239,18 @@ def test_executions_are_listed(gateway: RecordedGateway, call: Call) -> None:
     assert table[1].endswith("1 RUNNING 2 IDLE")
 
 
+@pytest.mark.parametrize("form", ["json", "name", "table"])
+def test_a_list_that_the_limit_has_cut_says_so(
+    form: str, gateway: RecordedGateway, call: Call
+) -> None:
+    gateway.answer("GET /executions", 200, {"items": [item(EXECUTION_ID)], "nextCursor": "c"})
+    gateway.answer("GET /executions", 200, {"items": [item(OTHER_ID)], "nextCursor": None})
+    done = call("execution", "list", "--limit", "1", "-o", form)
+    assert done.code == 0
+    assert done.err == "not listed: more executions (use --limit up to 200, or --all)\n"
+    assert call("execution", "list", "-o", form).err == ""
+
+
 @pytest.mark.parametrize("form", ["name", "jsonl", "json"])
 def test_all_executions_of_all_pages_are_listed(
     gateway: RecordedGateway, call: Call, form: str

@@ -93,3 +93,37 @@ def test_a_watch_stops_at_its_timeout(gateway: RecordedGateway, call: Call) -> N
     done = call("execution", "watch", EXECUTION_ID, "--timeout-sec", "0.2", "--exit-status")
     assert done.code == 1
     assert done.err == f"execution {EXECUTION_ID} is ACTIVE after 0.2 s, and continues\n"
+
+
+def test_an_outage_is_told_once_on_stderr(gateway: RecordedGateway, call: Call) -> None:
+    gateway.answer(GET, 200, view("COMPLETED", 10, endedAt=LATER))
+    gateway.answer(STREAM, text=told_view(FIRST), content_type=SSE, missing_bytes=9)
+    gateway.answer(STREAM, hang_up=True)
+    gateway.answer(STREAM, text=told_end("COMPLETED", 10), content_type=SSE)
+    done = call("execution", "watch", EXECUTION_ID, "-o", "status")
+    assert [line.split("\t")[2] for line in done.out.splitlines()] == ["ACTIVE", "COMPLETED"]
+    lost, back = done.err.splitlines()
+    assert lost.startswith("no news, trying again: ERR-PYOCO-0001: ")
+    assert back.startswith("up to date again after ")
+
+
+@pytest.mark.parametrize(("status", "code"), [("COMPLETED", 0), ("FAILED", 1)])
+def test_an_end_that_was_seen_needs_no_further_answer(
+    gateway: RecordedGateway, call: Call, status: str, code: int
+) -> None:
+    gateway.answer(GET, 200, FIRST)
+    gateway.answer(GET, hang_up=True)
+    gateway.answer(STREAM, text=told_view(FIRST) + told_end(status, 10), content_type=SSE)
+    done = call("execution", "watch", EXECUTION_ID, "--exit-status")
+    told = "" if status == "COMPLETED" else f"execution {EXECUTION_ID} ended FAILED\n"
+    assert (done.code, done.err) == (code, told)
+
+
+def test_a_timeout_without_a_gateway_is_no_failure(gateway: RecordedGateway, call: Call) -> None:
+    gateway.answer(GET, 200, FIRST)
+    gateway.answer(GET, hang_up=True)
+    done = call("execution", "watch", EXECUTION_ID, "--timeout-sec", "0.3")
+    assert done.code == 0
+    lost, told = done.err.splitlines()
+    assert lost.startswith("no news, trying again: ")
+    assert told == f"execution {EXECUTION_ID} is ACTIVE after 0.3 s, and continues"

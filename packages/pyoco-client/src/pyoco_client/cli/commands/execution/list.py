@@ -4,19 +4,12 @@ from typing import Any
 
 import click
 
-from pyoco_client.cli.arguments import BadArgumentError
 from pyoco_client.cli.connection import EXIT_OK, Connection, pass_connection
 from pyoco_client.cli.display.execution_layouts import EXECUTIONS
-from pyoco_client.cli.display.output import (
-    Form,
-    chosen,
-    data_output,
-    print_json_line,
-    print_line,
-    print_records,
-)
+from pyoco_client.cli.display.output import Form, data_output
 from pyoco_client.cli.examples import examples
 from pyoco_client.cli.execution_filters import execution_filter_options
+from pyoco_client.cli.lists import MAX_LIMIT, check_all, note_rest, print_items
 
 
 @click.command(
@@ -29,7 +22,7 @@ from pyoco_client.cli.execution_filters import execution_filter_options
 @execution_filter_options
 @click.option(
     "--limit",
-    type=click.IntRange(1, 200),
+    type=click.IntRange(1, MAX_LIMIT),
     help="Maximum number of executions, 1 to 200.  [default: 50]",
 )
 @click.option(
@@ -46,23 +39,13 @@ def list_executions(
     form: Form | None,
 ) -> int:
     """List executions, the latest change first."""
-    if everything and limit is not None:
-        raise BadArgumentError(
-            "--limit and --all exclude each other", "pyoco-client execution list --all -o jsonl"
-        )
+    check_all(everything=everything, limit=limit, command="execution list")
     with connection.open() as client:
-        if not everything:
-            found = client.executions.list(limit=limit, **filters)
-            print_records([item.as_dict() for item in found], form, EXECUTIONS)
+        if everything:
+            items = client.executions.iter(**filters)
+            print_items(items, form, EXECUTIONS, lambda item: item.execution_id)
             return EXIT_OK
-        items = client.executions.iter(**filters)
-        if (form := chosen(form)) in (Form.JSONL, Form.NAME):
-            # Printed as each page arrives, so that a reader does not wait for the last one.
-            for item in items:
-                if form is Form.NAME:
-                    print_line(item.execution_id)
-                else:
-                    print_json_line(item.as_dict())
-        else:
-            print_records([item.as_dict() for item in items], form, EXECUTIONS)
+        page = client.executions.page(limit=limit, **filters)
+    print_items(page.items, form, EXECUTIONS, lambda item: item.execution_id)
+    note_rest("executions", shown=len(page.items), cursor=page.next_cursor)
     return EXIT_OK

@@ -11,6 +11,7 @@ from pyoco_client.cli.arguments import POSITIVE_SECONDS, execution_id_argument
 from pyoco_client.cli.connection import EXIT_FAILED, EXIT_OK, Connection, pass_connection
 from pyoco_client.cli.display.cells import moment
 from pyoco_client.cli.display.event_text import error_text
+from pyoco_client.cli.display.outages import Outages
 from pyoco_client.cli.display.output import (
     Form,
     is_terminal,
@@ -20,9 +21,10 @@ from pyoco_client.cli.display.output import (
     print_note,
 )
 from pyoco_client.cli.examples import EXECUTION_ID, examples
+from pyoco_client.errors import PyocoError
 
 if TYPE_CHECKING:
-    from pyoco_client import Execution
+    from pyoco_client import Execution, ExecutionHandle
     from pyoco_client.execution_models import ExecutionChange
 
 _FORMS: Final = (Form.JSON, Form.JSONL, Form.STATUS, Form.WIDE, Form.NAME)
@@ -56,29 +58,35 @@ def watch(
 
     A terminal shows a live view. Other outputs get one line for each event, at once: json prints
     the kind and the data, jsonl the data alone, status its time, type, status and id. The command
-    waits for a gateway that restarts.
+    waits for a gateway that restarts, and says so.
     """
     with connection.open() as client:
         handle = client.executions.handle(execution_id)
         # A watch waits for an absent gateway. This request fails at once if it was never there.
         known = handle.get()
-        changes = handle.watch(after_seq=after_seq, timeout=timeout_sec)
+        outages = Outages()
+        changes = handle.watch(after_seq=after_seq, timeout=timeout_sec, on_outage=outages.take)
         if form is None and is_terminal() and after_seq is None:
             from pyoco_client.cli.display.execution_live import follow_execution
 
-            follow_execution(changes, sys.stdout)
+            status = follow_execution(changes, sys.stdout, outages=outages)
         else:
-            _print_changes(changes, known, form or (Form.WIDE if is_terminal() else Form.JSON))
-        ended = handle.get()
-    if not ended.is_over:
-        print_note(
-            f"execution {execution_id} is {ended.status} after {timeout_sec or 0:g} s,"
-            " and continues"
-        )
-    return _exit_code_of(ended) if exit_status else EXIT_OK
+            form = form or (Form.WIDE if is_terminal() else Form.JSON)
+            status = _print_changes(changes, known, form)
+        status = status or known.status.value
+        if status == "ACTIVE":
+            after = f"after {timeout_sec or 0:g} s"
+            print_note(f"execution {execution_id} is ACTIVE {after}, and continues")
+            return EXIT_FAILED if exit_status else EXIT_OK
+        # The end is known. Only its reason takes a request.
+        if not exit_status or status == "COMPLETED":
+            return EXIT_OK
+        print_note(f"execution {execution_id} ended {status}{_reason_of(handle)}")
+    return EXIT_FAILED
 
 
-def _print_changes(changes: Iterable["ExecutionChange"], known: "Execution", form: Form) -> None:
+def _print_changes(changes: Iterable["ExecutionChange"], known: "Execution", form: Form) -> str:
+    """Print each change; return the last known status."""
     from pyoco_client.cli.display.displayed_execution import ENDS
     from pyoco_client.cli.display.execution_live import event_line
 
@@ -104,6 +112,7 @@ def _print_changes(changes: Iterable["ExecutionChange"], known: "Execution", for
             print_line(event_line(change.event))
         elif form is Form.WIDE:
             print_line(f"{moment(time.time())}  {change.seq}  {change.kind}  {status}")
+    return status
 
 
 def _data(change: "ExecutionChange") -> dict[str, Any]:
@@ -114,14 +123,13 @@ def _data(change: "ExecutionChange") -> dict[str, Any]:
     return {"status": change.status, "seq": change.seq}
 
 
-def _exit_code_of(execution: "Execution") -> int:
-    """Return 0 for a COMPLETED execution, else 1; print why it is not COMPLETED."""
-    if execution.status == "COMPLETED":
-        return EXIT_OK
-    if execution.is_over:
-        error = "" if execution.error is None else error_text(execution.error.to_wire())
-        where = f"node {execution.failed_node_id}" if execution.failed_node_id else ""
-        parts = [where, error, execution.cancel_reason or ""]
-        reason = "".join(f": {part}" for part in parts if part)
-        print_note(f"execution {execution.execution_id} ended {execution.status}{reason}")
-    return EXIT_FAILED
+def _reason_of(handle: "ExecutionHandle") -> str:
+    """Return why the execution is not COMPLETED, as the end of a sentence."""
+    try:
+        execution = handle.get()
+    except PyocoError:
+        return ""
+    error = "" if execution.error is None else error_text(execution.error.to_wire())
+    where = f"node {execution.failed_node_id}" if execution.failed_node_id else ""
+    parts = [where, error, execution.cancel_reason or ""]
+    return "".join(f": {part}" for part in parts if part)
