@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 from pyoco_gateway.executions.core.edges import (
     Colour,
     colour,
-    fact_lookup,
     gate_of,
     is_decided,
     predecessors_taken,
@@ -21,12 +20,17 @@ from pyoco_gateway.executions.core.edges import (
 from pyoco_gateway.executions.core.node_commands import cancel_reason, failed
 from pyoco_gateway.executions.core.reduce import Reducer
 from pyoco_gateway.executions.core.state import ExecutionState, NodeState
-from pyoco_protocol.canonical import canonical_json
+from pyoco_gateway.executions.core.walk_events import (
+    dead_path_reason,
+    impossible,
+    reached,
+    short_worker_id,
+    waiting,
+)
 from pyoco_protocol.executions import events as ev
 from pyoco_protocol.executions.actors import ORCHESTRATOR
 from pyoco_protocol.executions.camel import JsonObject
-from pyoco_protocol.executions.commands import MAX_KEY_CHARS
-from pyoco_protocol.executions.events import AnyEvent, ErrorInfo
+from pyoco_protocol.executions.events import AnyEvent
 from pyoco_protocol.executions.instants import later
 from pyoco_protocol.executions.statuses import (
     CancelReason,
@@ -47,8 +51,6 @@ from pyoco_protocol.graphs.document import (
     WaitNode,
 )
 from pyoco_protocol.graphs.facts import extract_facts
-from pyoco_protocol.graphs.templates import render_object, render_text
-from pyoco_protocol.graphs.weight import MAX_WORKER_BYTES
 
 _MOVES: Final = (ev.ExecutionStarted, ev.NodeSucceeded, ev.NodeFailed, ev.NodeCanceled)
 
@@ -191,7 +193,7 @@ class _Orchestration:
             ev.NodeInterruptRequested(
                 node_id=node.node_id,
                 attempt=node.attempt,
-                worker_id=_short(node.worker_id),
+                worker_id=short_worker_id(node.worker_id),
                 reason=reason,
                 stop_deadline_at=self._stop_deadline,
             ),
@@ -307,7 +309,7 @@ class _Orchestration:
         match definition:
             case WaitNode():
                 self._emit(ev.NodeStarted(node_id=node_id, attempt=1))
-                self._emit(self._waiting(definition))
+                self._emit(waiting(self._state, self._graph, definition, self._now))
             case CanceledNode():
                 detail = f": {definition.reason}" if definition.reason else ""
                 self._emit(
@@ -317,7 +319,7 @@ class _Orchestration:
                 )
             case FailedNode():
                 self._emit(ev.NodeStarted(node_id=node_id, attempt=1))
-                self._emit(failed(self._state, self._graph, node_id, 1, _error_of(definition)))
+                self._emit(failed(self._state, self._graph, node_id, 1, reached(definition)))
             case _ if definition.type is not NodeType.TASK:
                 self._emit(ev.NodeStarted(node_id=node_id, attempt=1))
                 taken = self._taken(node_id)
@@ -330,31 +332,12 @@ class _Orchestration:
         return {colour(self._state, graph, edge) for edge in graph.incoming[node_id]}
 
     def _cancel_dead_path(self, node_id: str, colours: set[Colour], cause: int | None) -> None:
-        if Colour.FAILED in colours:
-            reason = CancelReason.UPSTREAM_FAILED
-        elif Colour.CANCELED in colours:
-            reason = CancelReason.UPSTREAM_CANCELED
-        else:
-            reason = CancelReason.NOT_TAKEN
+        reason = dead_path_reason(colours)
         self._emit(ev.NodeCanceled(node_id=node_id, reason=reason, by_execution=False), cause)
 
     def _taken(self, node_id: str, facts: JsonObject | None = None) -> tuple[str, ...]:
         return taken_from(
             self._state, self._graph, node_id, status=NodeStatus.SUCCEEDED, facts=facts
-        )
-
-    def _waiting(self, node: WaitNode) -> ev.NodeWaiting:
-        wait, lookup = node.wait, fact_lookup(self._state)
-        key = self._graph.wait_keys.get(node.id)
-        prompt = self._graph.prompts.get(node.id)
-        return ev.NodeWaiting(
-            node_id=node.id,
-            # A longer key could not be sent with a resume.
-            wait_key=None if key is None else render_text(key, lookup)[:MAX_KEY_CHARS],
-            prompt=None if prompt is None else render_object(prompt, lookup),
-            deadline_at=None if wait.timeout_sec is None else later(self._now, wait.timeout_sec),
-            approvals=wait.approvals,
-            approvers=None if wait.approvers is None else tuple(wait.approvers),
         )
 
     def _walk_join(self, join: JoinNode, cause: int | None) -> None:
@@ -379,11 +362,7 @@ class _Orchestration:
                 )
             )
         else:
-            error = ErrorInfo(
-                code="JOIN_IMPOSSIBLE",
-                message=f"the join {join.id} can no longer pass with policy {join.policy.value}",
-            )
-            self._emit(failed(self._state, self._graph, join.id, 1, error))
+            self._emit(failed(self._state, self._graph, join.id, 1, impossible(join)))
         if gate.pending and (join.losers is Losers.CANCEL or not gate.is_passable):
             self._stop_losers(join, passed=gate.is_passable)
 
@@ -401,16 +380,3 @@ class _Orchestration:
             elif not node.is_interrupted:
                 self._emit(ev.NodeCancelRequested(node_id=node_id, reason=reason), cause)
                 self._interrupt(node, reason, self._last)
-
-
-def _short(worker_id: str | None) -> str | None:
-    """Return the id of a worker, unless a thousand of such ids would not fit one commit."""
-    if worker_id is None or len(canonical_json(worker_id)) - 2 > MAX_WORKER_BYTES:
-        return None
-    return worker_id
-
-
-def _error_of(node: FailedNode) -> ErrorInfo:
-    if node.error is not None:
-        return ErrorInfo(code=node.error.code, message=node.error.message)
-    return ErrorInfo(code="FAILED_NODE_REACHED", message=f"the node {node.id} was reached")
