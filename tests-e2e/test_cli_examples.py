@@ -97,10 +97,10 @@ class Place:
         return (await eventually(sequences, bool))[0]
 
     async def list_orders(self) -> None:
-        """Store the graph, and make an execution with a label and a completed one."""
+        """Store the graph, and make an execution that waits and a completed one."""
         async with AsyncClient(self.stack.url) as client:
             await client.graphs.put("order-intake", GRAPH_FILE)
-            await new_order(client)
+            await self._wait_for_payment(await new_order(client))
             handle = await new_order(client)
             await self._wait_for_payment(handle)
             await self._complete(client, handle)

@@ -28,7 +28,8 @@ async def state_of(stack: Stack, worker_id: str) -> str | None:
 
 async def worker_of_run(stack: Stack, run_id: str) -> tuple[Any, ...]:
     run = (await stack.client.http.get(f"/runs/{run_id}")).json()
-    return run["worker_id"], run["worker_alive"], run["worker_tags"]
+    # Absent until the registry has the worker, which may take the run before that.
+    return run["worker_id"], run.get("worker_alive"), run["worker_tags"]
 
 
 async def queue(stack: Stack, tag: str) -> dict[str, Any]:
