@@ -5,10 +5,11 @@ import json
 import logging
 import os
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import nkeys  # type: ignore[import-untyped] # it has no types
 import pytest
 from anyio.abc import SocketStream
@@ -190,6 +191,30 @@ async def test_a_broker_without_tls_never_receives_the_password_when_tls_is_requ
             await eventually(lambda: "does not offer TLS" in (reason() or ""), True)
         tasks.cancel_scope.cancel()
     assert received == b""
+
+
+async def test_leaving_while_a_refused_connection_is_closed_leaves_no_socket_open() -> None:
+    closed = anyio.Event()
+
+    async def plain_server(stream: SocketStream) -> None:
+        async with stream:
+            await stream.send(b"INFO {}\r\n")
+            with suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+                await stream.receive()
+        closed.set()
+
+    port = free_port()
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=port)
+    settings = BrokerSettings.model_validate({"nats_url": f"tls://127.0.0.1:{port}"})
+    async with listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, plain_server)
+        async with open_broker(settings, name="tests") as broker:
+            # The library has begun to close the connection when the trouble is known.
+            while broker.trouble is None:
+                await anyio.lowlevel.checkpoint()
+        with anyio.fail_after(10):
+            await closed.wait()
+        tasks.cancel_scope.cancel()
 
 
 async def test_a_client_certificate_is_sent_to_a_broker_that_requires_one(

@@ -73,6 +73,14 @@ class NatsClient(Client):
 
         future.add_done_callback(forget)
 
+    async def close(self) -> None:
+        """Close the connection."""
+        await super().close()
+        # The library skips this if it was closing a refused connection and was cancelled there.
+        if self._transport is not None:
+            self._transport.close()
+            await self._transport.wait_closed()
+
     async def _process_headers(self, headers: bytes | None) -> dict[str, str] | None:
         try:
             return await super()._process_headers(headers)
