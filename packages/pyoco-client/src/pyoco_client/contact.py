@@ -1,4 +1,4 @@
-"""Knows whether a watch still gets news, and tells its caller when that changes."""
+"""Tracks whether a watch still receives news, and reports outages to its caller."""
 
 import time
 from collections.abc import Callable
@@ -8,8 +8,8 @@ from typing import Final
 from pyoco_client.errors import PyocoError, TooManyRequestsError
 from pyoco_client.http_call import Call
 
-# A gateway sends heartbeats also while it has no broker, and so no news. After this time without
-# anything else, the watch sends a request that the gateway can only answer with its broker.
+# A gateway without a broker still sends heartbeats, but no news. After this time with heartbeats
+# only, the watch sends a request that the gateway can answer only with its broker.
 _QUIET_SEC: Final = 4.0
 
 
@@ -17,7 +17,7 @@ _QUIET_SEC: Final = 4.0
 class Outage:
     """The gateway does not answer, or has no broker; the watch tries again.
 
-    What is known is from `since` (unix seconds) or earlier. `error` is the first failure.
+    The last news came at `since` (unix seconds). `error` is the first failure.
     """
 
     error: PyocoError
@@ -29,7 +29,7 @@ Probe = Callable[[], Call]
 
 
 class Contact:
-    """The contact of a watch to its gateway; tells `on_outage` of each outage, and of its end."""
+    """Calls `on_outage` when a watch no longer receives news, and when it does again."""
 
     def __init__(self, on_outage: OnOutage | None = None) -> None:
         self._on_outage = on_outage
@@ -39,14 +39,14 @@ class Contact:
         self.trouble: PyocoError | None = None
 
     def beat(self) -> bool:
-        """Take a heartbeat; return whether to ask if it means that nothing has changed."""
+        """Note a heartbeat; return whether to send a request that checks the broker."""
         if self._on_outage is None:
             self.heard()
             return False
         return self._is_out or time.monotonic() - self._heard_at > _QUIET_SEC
 
     def failed(self, error: PyocoError) -> None:
-        """Take a failure that may pass."""
+        """Note a failure that may pass."""
         self.trouble = error
         # A refusal for too many requests is an answer: the watch continues in another way.
         if self._is_out or self._on_outage is None or isinstance(error, TooManyRequestsError):
@@ -55,7 +55,7 @@ class Contact:
         self._on_outage(Outage(error, time.time() - (time.monotonic() - self._heard_at)))
 
     def heard(self) -> None:
-        """Take that everything up to now is known."""
+        """Note that the watch is up to date."""
         self.trouble = None
         self._heard_at = time.monotonic()
         if self._is_out and self._on_outage is not None:

@@ -1,4 +1,4 @@
-"""The details of waits, of which some cannot be read."""
+"""The prompts and keys of waits in lists, also if an execution cannot be read."""
 
 import uuid
 

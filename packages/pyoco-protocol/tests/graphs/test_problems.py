@@ -468,30 +468,3 @@ def test_strings_below_a_long_key_take_little_memory() -> None:
         tracemalloc.stop()
     # A place for each string with the whole key would take 75 MB.
     assert peak_bytes < 10_000_000
-
-
-@pytest.mark.parametrize(
-    "document",
-    [
-        wait(approvers=[1] * 1_000),
-        line(inputSchema={"properties": {"a": {"type": ["x"] * 1_000}}}),
-        line({"id": "t", "type": "Task", "run": {"flow": "f", "labels": [1] * 1_000}}),
-    ],
-)
-def test_the_items_of_a_list_that_is_too_long_are_not_checked(document: JsonObject) -> None:
-    (problem,) = problems_of(document)
-    assert "at most" in problem.message
-
-
-@pytest.mark.parametrize(
-    ("document", "what"),
-    [
-        (line(inputSchema={"properties": {"a": 1}}), "must be an object"),
-        (line({"id": "t", "type": "Task", "run": 1}), "must be an object"),
-        (line({"id": "t", "type": "Task", "run": {"flow": "f", "params": 1}}), "must be an object"),
-        (wait(approvers="ann"), "must be a list"),
-    ],
-)
-def test_a_wrong_type_is_described_in_words_of_json(document: JsonObject, what: str) -> None:
-    (problem,) = problems_of(document)
-    assert problem.message == what

@@ -37,7 +37,7 @@ _JITTER: Final = 0.2
 _PAGE: Final = 1_000
 # The most time that one execution may take; to replay the longest log takes less.
 _MAX_FIRE_SEC: Final = 30.0
-# The time in each sweep in which executions whose timers could not be fired are tried again.
+# The time that each sweep spends on executions that failed before.
 _RETRY_SEC: Final = 1.0
 # The most executions that the log names in one sweep.
 _MAX_NAMED: Final = 100
@@ -53,9 +53,9 @@ class Sweep:
 
     Several gateways may do this at once: the guards of the commands drop what is done already.
 
-    An execution whose timers cannot be fired, because its log is damaged for example, is set aside
-    until its next timer changes. Each sweep looks at all others first. Then it tries again those
-    that were set aside, in turn and for a limited time, so they cannot delay the others.
+    If the timers of an execution cannot be fired, for example because its log is damaged, the
+    execution is set aside until its next timer changes. Each sweep handles all others first. Then
+    it retries those that were set aside, in turn and for a limited time.
     """
 
     find_overdue: FindOverdue

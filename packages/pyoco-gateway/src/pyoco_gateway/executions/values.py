@@ -17,8 +17,6 @@ from pyoco_protocol.jetstream.requests import RefusedError
 from pyoco_protocol.problems import BrokerUnavailableError, LogCorruptError, LogTooNewError
 
 _READS_AT_ONCE: Final = 16
-
-
 # The most bytes of values, as JSON, that one view of an execution has.
 MAX_BYTES: Final = 4 * 2**20
 

@@ -1,7 +1,7 @@
 """SQL statements that handle many rows at once.
 
-SQLite gives the interpreter to other threads once per row otherwise, also in `executemany`. The
-event loop and the thread of an index then interrupt each other for every row.
+With a statement for each row, and also with `executemany`, SQLite releases the interpreter lock for
+each row. The event loop and the thread of an index then interrupt each other for each row.
 """
 
 import json
@@ -22,7 +22,7 @@ def keys_in(keys: Iterable[int]) -> tuple[str]:
 def rows_of(columns: Sequence[str]) -> str:
     """Return a SELECT of the rows of a parameter, with these names for their values."""
     values = (f"json_extract(value, '$[{at}]') AS {name}" for at, name in enumerate(columns))
-    return f"SELECT {', '.join(values)} FROM json_each(?)"  # noqa: S608 - names from our source
+    return f"SELECT {', '.join(values)} FROM json_each(?)"  # noqa: S608 - column names of our tables
 
 
 def execute_rows(db: sqlite3.Connection, sql: str, rows: Sequence[Sequence[SqlValue]]) -> None:

@@ -1,4 +1,4 @@
-"""Shows that a watch gets no news, so that nobody takes an old picture for the present one."""
+"""Tells the user of a watch that the gateway or its broker is away, so the display may be old."""
 
 import time
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Outages:
-    """Takes the outages of a watch: a live view shows a row, other outputs a line on stderr."""
+    """Reports outages of a watch: as a row of a live view, elsewhere as lines on stderr."""
 
     def __init__(self) -> None:
         self._outage: Outage | None = None
@@ -19,7 +19,7 @@ class Outages:
         self.has_view = False
 
     def take(self, outage: "Outage | None") -> None:
-        """Take the begin of an outage, or None for its end."""
+        """Report the start of an outage, or its end for None."""
         before, self._outage = self._outage, outage
         if self.has_view:
             return

@@ -32,7 +32,10 @@ def waiting(state: ExecutionState, graph: CompiledGraph, node: WaitNode, now: st
 
 
 def dead_path_reason(colours: Collection[Colour]) -> CancelReason:
-    """Return why a node is canceled whose incoming edges have these colours; none has fired."""
+    """Return why a node is canceled if none of its incoming edges fired.
+
+    `colours` are the colours of these edges.
+    """
     if Colour.FAILED in colours:
         return CancelReason.UPSTREAM_FAILED
     if Colour.CANCELED in colours:
