@@ -57,6 +57,12 @@ def test_an_active_execution_has_a_phase(fields: dict[str, Any], phase: str) -> 
     assert shown(**fields).phase == phase
 
 
+@pytest.mark.parametrize("status", ["COMPLETED", "FAILED", "CANCELED"])
+def test_an_execution_that_has_ended_has_no_phase(status: str) -> None:
+    fields = {"startedAt": None, "failRequestedAt": AT, "cancelRequestedAt": AT}
+    assert shown(status=status, **fields).phase == ""
+
+
 FETCH = {"nodeId": "fetch"}
 STARTED = ("NODE_STARTED", {**FETCH, "attempt": 2})
 WAITING = ("NODE_WAITING", {**FETCH, "waitKey": "k", "approvals": 2})

@@ -88,6 +88,15 @@ async def test_an_execution_is_shown_from_its_snapshot_to_its_end() -> None:
         assert not session.screen.is_cursor_visible
 
 
+async def test_an_end_without_its_event_ends_the_phase() -> None:
+    async with viewer() as (session, send):
+        send("snapshot", view(seq=7, cancelRequestedAt=AT))
+        await session.shows("canceling")
+        send("end", {"status": "CANCELED", "seq": 8})
+        await session.shows("CANCELED")
+        assert still(session.screen.rows)[0] == "! order-intake v3  CANCELED  0.0s"
+
+
 async def test_ctrl_c_restores_the_terminal_and_says_how_to_continue() -> None:
     async with viewer(columns=120) as (session, send):
         send("snapshot", view(seq=7))

@@ -55,7 +55,7 @@ class DisplayedExecution:
     ended_at: float | None
     # When the server last wrote the state.
     changed_at: float
-    # That it waits for its start, is being canceled, or is failing.
+    # That it waits for its start, is being canceled, or is failing; empty after its end.
     phase: str = ""
 
     @property
@@ -71,6 +71,8 @@ class DisplayedExecution:
             phase = "failing"
         if execution.cancel_requested_at is not None:
             phase = "canceling"
+        if execution.is_over:
+            phase = ""
         return cls(
             execution_id=safe_line(execution.execution_id),
             graph=safe_line(f"{execution.graph_id} v{execution.graph_version}"),

@@ -69,7 +69,7 @@ def _after(
     if change.event is not None and shown is not None:
         return shown.after(change.event)
     if change.status is not None and shown is not None:
-        return replace(shown, status=change.status.value)
+        return replace(shown, status=change.status.value, phase="")
     return shown
 
 
