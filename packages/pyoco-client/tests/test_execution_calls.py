@@ -48,6 +48,11 @@ def test_a_body_has_camel_case_names_and_only_the_given_fields() -> None:
     assert calls.node_command("x", "n", "success", {"worker_id": None}, None).content == b"{}"
 
 
+def test_a_text_is_one_label() -> None:
+    assert json.loads(created(labels="vip").content or b"")["labels"] == ["vip"]
+    assert ("label", "vip") in calls.executions({"label": "vip"}).query
+
+
 def test_the_request_for_a_cancel_waits_longer_than_others() -> None:
     assert calls.execution_command("x", "cancel", {}, None).min_timeout_sec > 20
     assert calls.execution_command("x", "start", {}, None).min_timeout_sec == 0

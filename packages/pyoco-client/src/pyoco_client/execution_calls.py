@@ -107,11 +107,13 @@ def creation(
     idempotency_key: str | None,
 ) -> Call:
     """Return the creation of an execution."""
+    if labels is not None:
+        labels = [labels] if isinstance(labels, str) else list(labels)
     body = {
         "graph_id": graph_id,
         "graph_version": graph_version,
         "input": None if input is None else dict(input),
-        "labels": None if labels is None else list(labels),
+        "labels": labels,
         "start": start,
     }
     return command("/executions", body, idempotency_key)
