@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from pyoco_client.cli.arguments import BadArgumentError
-from pyoco_client.cli.bulk import NotConfirmedError, confirm, ids_in
+from pyoco_client.cli.bulk import NotConfirmedError, confirm, ids_in, is_single
 
 
 class Terminal(io.StringIO):
@@ -18,6 +18,13 @@ def test_a_dash_stands_for_the_lines_of_stdin_and_each_id_counts_once(
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("b\n\n c \na\n"))
     assert ids_in(["a", "-", "d", "b"]) == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    ("words", "single"), [(["a"], True), (["-"], False), (["a", "b"], False), ([], False)]
+)
+def test_only_one_id_on_the_command_line_is_a_single_one(words: list[str], single: bool) -> None:
+    assert is_single(words) is single
 
 
 def test_stdin_that_is_not_text_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,14 @@ def ids_in(words: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(_expanded(words)))
 
 
+def is_single(words: Sequence[str]) -> bool:
+    """Return whether the command line names exactly one id: the answer is then no list.
+
+    It does not depend on what stdin has, so a script always gets the same form.
+    """
+    return len(words) == 1 and words[0] != STDIN
+
+
 def _expanded(words: Sequence[str]) -> Iterator[str]:
     for word in words:
         if word != STDIN:

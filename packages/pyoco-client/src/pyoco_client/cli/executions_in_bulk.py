@@ -21,16 +21,16 @@ def execution_ids_in(words: Sequence[str]) -> list[str]:
 
 
 def for_each(
-    execution_ids: Sequence[str], action: Callable[[str], "CommandAnswer"]
+    execution_ids: Sequence[str], action: Callable[[str], "CommandAnswer"], *, single: bool
 ) -> tuple[int, list["CommandAnswer"]]:
-    """Return the exit code and the answers; an error about one of several is only printed."""
+    """Return the exit code and the answers; without `single`, an error is only printed."""
     code = EXIT_OK
     answers = []
     for execution_id in execution_ids:
         try:
             answers.append(action(execution_id))
         except PyocoError as error:
-            if len(execution_ids) == 1 or error.status is None:
+            if single or error.status is None:
                 raise
             print_problem(error)
             code = EXIT_FAILED

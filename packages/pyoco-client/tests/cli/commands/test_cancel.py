@@ -98,6 +98,15 @@ def test_ids_on_stdin_are_checked_before_the_first_cancel(
     assert "'nonsense' is not a run id" in done.err
 
 
+def test_the_answer_for_stdin_is_a_list_also_for_one_run(
+    gateway: RecordedGateway, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway.answer(f"POST /runs/{RUN_ID}/cancel", 200, run(RUN_ID))
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{RUN_ID}\n"))
+    assert call("cancel", "-").json() == [run(RUN_ID)]
+    assert call("cancel", RUN_ID).json() == run(RUN_ID)
+
+
 def test_an_empty_stdin_cancels_nothing(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
     done = call("cancel", "-")

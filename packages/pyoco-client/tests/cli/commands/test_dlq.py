@@ -84,6 +84,18 @@ def test_wrong_arguments_of_redrive_are_rejected_before_any_request(
     assert "example: pyoco-client dlq redrive" in done.err
 
 
+def test_the_answer_for_stdin_is_a_list_also_for_one_letter(
+    gateway: RecordedGateway, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway.answer("POST /dlq/4/redrive", 200, REDRIVEN)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("4\n"))
+    assert call("dlq", "redrive", "-").json() == [REDRIVEN]
+    gateway.answer("DELETE /dlq/5", 404, GONE)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("5\n"))
+    done = call("dlq", "discard", "-")
+    assert (done.code, done.json()) == (1, [])
+
+
 def test_letters_are_discarded_by_arguments_or_stdin(
     gateway: RecordedGateway, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from pyoco_client.cli.arguments import POSITIVE_SECONDS, BadArgumentError, checked_run_id
-from pyoco_client.cli.bulk import confirm, ids_in
+from pyoco_client.cli.bulk import confirm, ids_in, is_single
 from pyoco_client.cli.connection import EXIT_FAILED, EXIT_OK, Connection, pass_connection
 from pyoco_client.cli.display.layouts import RUN, RUNS
 from pyoco_client.cli.display.output import (
@@ -71,8 +71,10 @@ def cancel(
     ended, with any status; a run that had ended before does not change.
     """
     by_filter = any(value is not None for value in filters.values())
-    ids = [checked_run_id(word) for word in ids_in([*run_ids, *more_ids])]
-    _check(bool(run_ids or more_ids), by_filter, wait=wait, timeout_sec=timeout_sec)
+    words = (*run_ids, *more_ids)
+    single = is_single(words)
+    ids = [checked_run_id(word) for word in ids_in(words)]
+    _check(bool(words), by_filter, wait=wait, timeout_sec=timeout_sec)
     with connection.open() as client:
         if by_filter:
             query: RunFilterOptions = {**filters, "status": filters["status"] or _NOT_ENDED}
@@ -86,11 +88,10 @@ def cancel(
         elif dry_run:
             print_records([client.run(each).get().as_dict() for each in ids], form, RUNS)
             return EXIT_OK
-        is_single = len(ids) == 1 and not by_filter
         code, cancelled = _cancel_all(
-            client, ids, reason, wait=wait, timeout_sec=timeout_sec, is_single=is_single
+            client, ids, reason, wait=wait, timeout_sec=timeout_sec, single=single
         )
-    if is_single:
+    if single:
         print_record(cancelled[0], form, RUN)
     else:
         print_records(cancelled, form, RUNS)
@@ -117,7 +118,7 @@ def _cancel_all(
     *,
     wait: bool,
     timeout_sec: float | None,
-    is_single: bool,
+    single: bool,
 ) -> tuple[int, list[dict[str, Any]]]:
     """Return the exit code and the runs; cancel all runs before waiting for the first one."""
     code = EXIT_OK
@@ -127,7 +128,7 @@ def _cancel_all(
             run = client.run(run_id).cancel(reason=reason)
         except PyocoError as error:
             # A run that was deleted meanwhile must not keep the others from being cancelled.
-            if is_single or error.status is None:
+            if single or error.status is None:
                 raise
             print_problem(error)
             code = EXIT_FAILED

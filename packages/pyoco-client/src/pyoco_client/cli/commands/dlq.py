@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from pyoco_client.cli.arguments import BadArgumentError, Decorated, checked_run_id, with_options
-from pyoco_client.cli.bulk import confirm, ids_in
+from pyoco_client.cli.bulk import confirm, ids_in, is_single
 from pyoco_client.cli.connection import EXIT_FAILED, EXIT_OK, Connection, pass_connection
 from pyoco_client.cli.display.layouts import DISCARDED, LETTER, LETTERS, REDRIVEN
 from pyoco_client.cli.display.output import (
@@ -152,7 +152,7 @@ def redrive(
                 "--dry-run, --max and --rate-per-sec need --reason, --tag, --run-id or --all",
                 "pyoco-client dlq redrive --reason execution_error --dry-run",
             )
-        return _redrive_named(connection, _sequences(words), form)
+        return _redrive_named(connection, words, form)
     with connection.open() as client:
         limits: dict[str, Any] = {**filters, "limit": limit, "rate_per_sec": rate_per_sec}
         if not dry_run and not yes:
@@ -167,11 +167,11 @@ def redrive(
     return EXIT_FAILED if report["failed"] else EXIT_OK
 
 
-def _redrive_named(connection: Connection, sequences: Sequence[int], form: Form | None) -> int:
+def _redrive_named(connection: Connection, words: Sequence[str], form: Form | None) -> int:
     code, redriven = _for_each(
-        connection, sequences, lambda client, seq: client.dlq.redrive(seq).as_dict()
+        connection, words, lambda client, seq: client.dlq.redrive(seq).as_dict()
     )
-    if len(sequences) == 1:
+    if is_single(words):
         print_record(redriven[0], form, REDRIVEN)
     else:
         print_records(redriven, form, REDRIVEN)
@@ -191,7 +191,7 @@ def discard(connection: Connection, words: tuple[str, ...], form: Form | None) -
     """Delete dead letters; their runs do not change."""
     if not words:
         raise BadArgumentError("Missing argument 'SEQ'.")
-    code, discarded = _for_each(connection, _sequences(words), _discarded)
+    code, discarded = _for_each(connection, words, _discarded)
     print_records(discarded, form, DISCARDED)
     return code
 
@@ -203,27 +203,28 @@ def _discarded(client: "Client", seq: int) -> dict[str, Any]:
 
 def _for_each(
     connection: Connection,
-    sequences: Sequence[int],
+    words: Sequence[str],
     action: Callable[["Client", int], dict[str, Any]],
 ) -> tuple[int, list[dict[str, Any]]]:
     """Return the exit code and the results of an action on each letter.
 
     An error about one of several letters is printed, and the others are still processed.
     """
+    sequences = _sequences(words)
     code, results = EXIT_OK, list[dict[str, Any]]()
     with connection.open() as client:
         for seq in sequences:
             try:
                 results.append(action(client, seq))
             except PyocoApiError as error:
-                if len(sequences) == 1:
+                if is_single(words):
                     raise
                 print_problem(error)
                 code = EXIT_FAILED
     return code, results
 
 
-def _sequences(words: tuple[str, ...]) -> list[int]:
+def _sequences(words: Sequence[str]) -> list[int]:
     sequences = []
     for word in ids_in(words):
         if not word.isdecimal() or int(word) < 1:

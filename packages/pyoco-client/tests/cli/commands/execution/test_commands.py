@@ -304,6 +304,27 @@ def test_many_executions_are_cancelled_and_a_failure_is_told(
     assert "ERR-PYOCO-0146" in done.err
 
 
+@pytest.mark.parametrize("command", ["cancel", "archive"])
+def test_the_answer_for_stdin_is_a_list_also_for_one_execution(
+    gateway: RecordedGateway, call: Call, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    gateway.answer(f"POST {PATH}/{command}", 202, answer("SomeCommand"))
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{EXECUTION_ID}\n"))
+    assert call("execution", command, "-").json() == [answer("SomeCommand")]
+    assert call("execution", command, EXECUTION_ID).json() == answer("SomeCommand")
+
+
+@pytest.mark.parametrize("command", ["cancel", "archive"])
+def test_an_error_about_the_only_execution_on_stdin_leaves_an_empty_list(
+    gateway: RecordedGateway, call: Call, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    gateway.answer(f"POST {PATH}/{command}", 404, problem("EXECUTION_NOT_FOUND", "0146"))
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{EXECUTION_ID}\n"))
+    done = call("execution", command, "-")
+    assert (done.code, done.json()) == (1, [])
+    assert "ERR-PYOCO-0146" in done.err
+
+
 def test_a_cancel_can_wait_for_the_end(gateway: RecordedGateway, call: Call) -> None:
     gateway.answer(f"POST {PATH}/cancel", 202, answer("CancelExecution"))
     gateway.answer(f"GET {PATH}/stream", text=told_end("CANCELED", 9), content_type=SSE)

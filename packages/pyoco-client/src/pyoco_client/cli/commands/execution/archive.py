@@ -2,6 +2,7 @@
 
 import click
 
+from pyoco_client.cli.bulk import is_single
 from pyoco_client.cli.connection import Connection, pass_connection
 from pyoco_client.cli.display.execution_layouts import COMMAND
 from pyoco_client.cli.display.output import Form, print_record, print_records, run_output
@@ -33,13 +34,14 @@ def archive(
 
     Nothing is deleted: `execution list --archived any` shows them.
     """
-    ids = execution_ids_in([*words, *more])
+    words = (*words, *more)
+    ids, single = execution_ids_in(words), is_single(words)
     with connection.open() as client:
         code, answers = for_each(
-            ids, lambda each: client.executions.handle(each).archive(reason=reason)
+            ids, lambda each: client.executions.handle(each).archive(reason=reason), single=single
         )
     records = [answer.as_dict() for answer in answers]
-    if len(ids) == 1:
+    if single:
         print_record(records[0], form, COMMAND)
     else:
         print_records(records, form, COMMAND)

@@ -5,6 +5,7 @@ import time
 import click
 
 from pyoco_client.cli.arguments import POSITIVE_SECONDS, BadArgumentError
+from pyoco_client.cli.bulk import is_single
 from pyoco_client.cli.connection import EXIT_FAILED, Connection, pass_connection
 from pyoco_client.cli.display.execution_layouts import COMMAND
 from pyoco_client.cli.display.output import (
@@ -52,10 +53,13 @@ def cancel(
     """
     if timeout_sec is not None and not wait:
         raise BadArgumentError("--timeout-sec needs --wait")
-    ids = execution_ids_in([*words, *more])
+    words = (*words, *more)
+    ids, single = execution_ids_in(words), is_single(words)
     with connection.open() as client:
         handles = {each: client.executions.handle(each) for each in ids}
-        code, answers = for_each(ids, lambda each: handles[each].cancel(reason=reason))
+        code, answers = for_each(
+            ids, lambda each: handles[each].cancel(reason=reason), single=single
+        )
         records = [answer.as_dict() for answer in answers]
         end_at = None if timeout_sec is None else time.monotonic() + timeout_sec
         for record in records if wait else ():
@@ -68,7 +72,7 @@ def cancel(
                 code = EXIT_FAILED
             else:
                 record |= {"status": ended.status.value, "seq": ended.seq}
-    if len(ids) == 1:
+    if single:
         print_record(records[0], form, COMMAND)
     else:
         print_records(records, form, COMMAND)
