@@ -163,12 +163,13 @@ _EVENT_FIELDS: Final = (
     Column("AT", instant_cell("occurredAt"), may_go=True),
     Column("TYPE", text_cell("type")),
     Column("NODE", lambda record: shown((record.get("payload") or {}).get("nodeId"))),
-    Column("ACTOR", _actor, may_go=True),
 )
+_ACTOR: Final = Column("ACTOR", _actor, may_go=True)
 EVENTS: Final = Layout(
     "seq",
-    (*_EVENT_FIELDS, Column("DETAIL", _payload, shrinks=True, may_go=True)),
-    (*_EVENT_FIELDS, Column("PAYLOAD", text_cell("payload"))),
+    # A terminal of 80 columns has room for what happened, not for who did it.
+    (*_EVENT_FIELDS, Column("DETAIL", _payload, shrinks=True, may_go=True), _ACTOR),
+    (*_EVENT_FIELDS, _ACTOR, Column("PAYLOAD", text_cell("payload"))),
 )
 
 _COMMAND: Final = (

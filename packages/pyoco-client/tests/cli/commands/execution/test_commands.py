@@ -276,7 +276,9 @@ EVENTS = [
 ]
 
 
-def test_events_are_printed(gateway: RecordedGateway, call: Call) -> None:
+def test_events_are_printed(
+    gateway: RecordedGateway, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
     page = {"items": EVENTS, "nextAfterSeq": None, "lastSeq": 8}
     gateway.answer(f"GET {PATH}/events", 200, page)
     assert call("execution", "events", EXECUTION_ID).json() == EVENTS
@@ -284,8 +286,11 @@ def test_events_are_printed(gateway: RecordedGateway, call: Call) -> None:
     assert [json.loads(line) for line in lines] == EVENTS
     words = ["--after-seq", "6", "--type", "node_failed", "--node-id", "fetch", "-o", "table"]
     table = call("execution", "events", EXECUTION_ID, *words).out.splitlines()
-    assert table[1].endswith("NODE_STARTED  fetch  user:ann  attempt=2 workerId=w\\u001b[31m")
-    assert table[2].endswith("NODE_FAILED   fetch  user:ann  attempt=2 error=A: b")
+    assert table[1].endswith("NODE_STARTED  fetch  attempt=2 workerId=w\\u001b[31m  user:ann")
+    assert table[2].endswith("NODE_FAILED   fetch  attempt=2 error=A: b            user:ann")
+    monkeypatch.setattr("pyoco_client.cli.display.output.terminal_width", lambda: 70)
+    narrow = call("execution", "events", EXECUTION_ID, *words).out.splitlines()
+    assert narrow[0].split() == ["SEQ", "AT", "TYPE", "NODE", "DETAIL"]
     query = {"afterSeq": ["6"], "type": ["NODE_FAILED"], "nodeId": ["fetch"], "limit": ["200"]}
     assert gateway.last_query() == query
     assert call("execution", "events", EXECUTION_ID, "-o", "name").out == "7\n8\n"
