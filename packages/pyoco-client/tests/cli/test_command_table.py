@@ -26,3 +26,12 @@ def test_the_first_example_of_a_command_calls_that_command(name: str) -> None:
     program, *words = shlex.split(examples_of(command)[0])
     assert program == "pyoco-client"
     assert name in words
+
+
+@pytest.mark.parametrize("name", ["graph", "dlq", "context", "worker", "execution"])
+def test_the_list_of_a_group_cuts_no_sentence(name: str) -> None:
+    group = client.get_command(CONTEXT, name)
+    assert isinstance(group, click.Group)
+    _, _, commands = group.get_help(click.Context(group)).partition("Commands:")
+    assert commands
+    assert "..." not in commands

@@ -54,6 +54,19 @@ def test_a_graph_can_come_from_stdin_with_an_id(
     assert "example: pyoco-client graph put - --graph-id order-intake" in refused.err
 
 
+@pytest.mark.parametrize("name", ["注文.yaml", "my order.yaml", "order.v2.yaml", "_o.yaml"])
+def test_a_file_whose_name_is_no_graph_id_needs_one(
+    gateway: RecordedGateway, call: Call, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name).write_text(YAML, encoding="utf-8")
+    done = call("graph", "put", str(tmp_path / name))
+    assert (done.code, gateway.requests) == (1, [])
+    assert f"the file name {name!r} gives no graph id: give one by --graph-id" in done.err
+    assert "example: pyoco-client graph put" in done.err
+    gateway.answer("PUT /graphs/other", 201, STORED)
+    assert call("graph", "put", str(tmp_path / name), "--graph-id", "other").code == 0
+
+
 def test_an_invalid_graph_is_refused_with_the_lines_of_its_problems(
     gateway: RecordedGateway, call: Call, path: Path
 ) -> None:

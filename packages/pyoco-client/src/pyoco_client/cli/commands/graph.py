@@ -1,5 +1,6 @@
 """The commands `graph put`, `graph validate`, `graph list` and `graph show`."""
 
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -71,16 +72,16 @@ def put(
     if_match: int | None,
     form: Form | None,
 ) -> int:
-    """Store a graph as its next version; the same document makes no new version.
+    """Store a graph as its next version.
 
-    FILE has YAML or JSON; - is stdin.
+    FILE has YAML or JSON; - is stdin. The same document makes no new version.
     """
     if graph_id is None and str(file) == _STDIN:
         raise BadArgumentError(
             "stdin has no name: give the graph id by --graph-id",
             "pyoco-client graph put - --graph-id order-intake",
         )
-    name = checked_path_part(file.stem if graph_id is None else graph_id)
+    name = _id_of(file) if graph_id is None else checked_path_part(graph_id)
     content = _content(file)
     with connection.open() as client:
         try:
@@ -106,9 +107,9 @@ def put(
 @data_output
 @pass_connection
 def validate(connection: Connection, file: Path, form: Form | None) -> int:
-    """Print all problems of a graph, each with its place; nothing is stored.
+    """Print all problems of a graph with their places.
 
-    FILE has YAML or JSON; - is stdin. The exit code is 1 if there is a problem.
+    FILE has YAML or JSON; - is stdin. Nothing is stored. The exit code is 1 if there is a problem.
     """
     content = _content(file)
     with connection.open() as client:
@@ -155,11 +156,25 @@ def list_graphs(connection: Connection, graph_id: str | None, form: Form | None)
 def show(
     connection: Connection, graph_id: str, graph_version: int | None, form: Form | None
 ) -> int:
-    """Print a graph; --output json and wide include its document."""
+    """Print a graph.
+
+    --output json and wide include its document.
+    """
     with connection.open() as client:
         found = client.graphs.get(graph_id, graph_version)
     print_record(found.as_dict(), form, GRAPH)
     return EXIT_OK
+
+
+def _id_of(file: Path) -> str:
+    from pyoco_protocol.graphs.document import GRAPH_ID_PATTERN
+
+    if not re.fullmatch(GRAPH_ID_PATTERN, file.stem):
+        raise BadArgumentError(
+            f"the file name {file.name!r} gives no graph id: give one by --graph-id",
+            "pyoco-client graph put 'my order.yaml' --graph-id order-intake",
+        )
+    return file.stem
 
 
 def _content(file: Path) -> bytes:
