@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from pyoco_client.cli.arguments import BadArgumentError, checked_execution_id
 from pyoco_client.cli.bulk import ids_in
 from pyoco_client.cli.connection import EXIT_FAILED, EXIT_OK
-from pyoco_client.cli.display.output import print_problem
+from pyoco_client.cli.display.output import print_note, print_problem
 from pyoco_client.errors import PyocoError
 
 if TYPE_CHECKING:
@@ -33,5 +33,7 @@ def for_each(
             if single or error.status is None:
                 raise
             print_problem(error)
+            # A rejection does not say which execution it is about.
+            print_note(f"  execution id: {execution_id}")
             code = EXIT_FAILED
     return code, answers

@@ -330,6 +330,17 @@ def test_an_error_about_the_only_execution_on_stdin_leaves_an_empty_list(
     assert "ERR-PYOCO-0146" in done.err
 
 
+def test_a_rejection_among_several_executions_names_its_execution(
+    gateway: RecordedGateway, call: Call
+) -> None:
+    gateway.answer(f"POST {PATH}/archive", 409, rejection("EXECUTION_NOT_TERMINAL"))
+    gateway.answer(f"POST /executions/{OTHER_ID}/archive", 202, answer("ArchiveExecution"))
+    done = call("execution", "archive", EXECUTION_ID, OTHER_ID)
+    assert done.code == 1
+    assert f"  execution id: {EXECUTION_ID}\n" in done.err
+    assert OTHER_ID not in done.err
+
+
 def test_a_cancel_can_wait_for_the_end(gateway: RecordedGateway, call: Call) -> None:
     gateway.answer(f"POST {PATH}/cancel", 202, answer("CancelExecution"))
     gateway.answer(f"GET {PATH}/stream", text=told_end("CANCELED", 9), content_type=SSE)
