@@ -6,7 +6,7 @@ from execution_answers import AT, node, rejection, view
 from pyoco_client.error_mapping import api_error
 from pyoco_client.execution_errors import CommandRejectedError
 from pyoco_client.execution_models import Execution
-from pyoco_client.task_attempts import ending_in, ending_of, new_worker_id
+from pyoco_client.task_attempts import ending_in, ending_of, message_of, new_worker_id
 
 
 def state(status: str = "RUNNING", *, execution: dict[str, Any], **fields: Any) -> Execution:
@@ -58,3 +58,10 @@ def test_only_some_rejections_end_an_attempt(reason: str, ends: bool) -> None:
 def test_no_two_workers_have_the_same_id() -> None:
     assert new_worker_id() != new_worker_id()
     assert len(new_worker_id()) <= 128
+
+
+def test_the_message_of_a_failure_has_the_notes_of_its_exception() -> None:
+    error = ValueError("no rows")
+    assert message_of(error) == "no rows"
+    error.add_note("in table a")
+    assert message_of(error) == "no rows; in table a"

@@ -175,7 +175,8 @@ def test_an_output_that_the_gateway_refuses_fails_the_attempt_for_good(
     gateway.answer(FAIL, 202, answer("FailNode"))
     run(gateway, lambda task: {"text": "x"})
     (report,) = sent(gateway, FAIL)
-    assert (report["error"]["code"], report["retryable"]) == ("PAYLOAD_TOO_LARGE", False)
+    error = {"code": "PAYLOAD_TOO_LARGE", "message": "ERR-PYOCO-0101: m; d; hint: h"}
+    assert (report["error"], report["retryable"]) == (error, False)
 
 
 def test_a_claim_is_repeated_with_its_key_until_it_is_answered(gateway: RecordedGateway) -> None:

@@ -27,6 +27,14 @@ def new_worker_id() -> str:
     return f"{socket.gethostname()[:80]}-{uuid.uuid4().hex[:12]}"
 
 
+def message_of(error: BaseException) -> str:
+    """Return the message of an exception with its notes.
+
+    Errors of the gateway name only their kind in the message, and what is wrong in the notes.
+    """
+    return "; ".join([str(error), *getattr(error, "__notes__", ())])
+
+
 def ending_in(rejection: CommandRejectedError) -> str | None:
     """Return the reason of a rejection if the attempt does not count any more, or None."""
     return rejection.reason if rejection.reason in _ENDING else None

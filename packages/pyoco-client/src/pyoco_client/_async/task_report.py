@@ -7,6 +7,7 @@ from typing import Any, Final
 from pyoco_client._async.node_handle import AsyncNodeHandle
 from pyoco_client.errors import InvalidRequestError, PyocoError
 from pyoco_client.execution_errors import CommandRejectedError
+from pyoco_client.task_attempts import message_of
 
 logger = logging.getLogger(__name__)
 
@@ -34,14 +35,14 @@ class AsyncTaskReport:
         except (InvalidRequestError, TypeError, ValueError) as error:
             # Too large, or not JSON: another attempt would most likely return the same.
             code = getattr(error, "code", None) or type(error).__name__
-            await self.failure(code, str(error), retryable=False)
+            await self.failure(code, error, retryable=False)
         except PyocoError as error:
             self._log(error)
 
-    async def failure(self, code: str, message: str, *, retryable: bool) -> None:
+    async def failure(self, code: str, error: BaseException, *, retryable: bool) -> None:
         """Report the failure of the attempt."""
         # Texts of exceptions can hold halves of characters, which JSON cannot carry.
-        text = message.encode("utf-8", "backslashreplace").decode()
+        text = message_of(error).encode("utf-8", "backslashreplace").decode()
         try:
             await self._node.fail(
                 code[:_MAX_CODE_CHARS],
@@ -50,8 +51,8 @@ class AsyncTaskReport:
                 attempt=self._attempt,
                 worker_id=self._worker_id,
             )
-        except PyocoError as error:
-            self._log(error)
+        except PyocoError as refusal:
+            self._log(refusal)
 
     def _log(self, error: PyocoError) -> None:
         if isinstance(error, CommandRejectedError):

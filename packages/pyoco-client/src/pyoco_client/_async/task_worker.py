@@ -163,11 +163,11 @@ class AsyncTaskWorker:
             if output is not None and not isinstance(output, Mapping):
                 raise TypeError(f"a task returns a dict or None, not {type(output).__name__}")
         except TaskCancelledError as error:
-            await report.failure(_STOPPED, str(error), retryable=False)
+            await report.failure(_STOPPED, error, retryable=False)
         except (Exception, SystemExit) as error:
             logger.warning("task failed", exc_info=error, extra=report.fields)
             retryable = getattr(error, "retryable", True) is not False
-            await report.failure(type(error).__name__, str(error), retryable=retryable)
+            await report.failure(type(error).__name__, error, retryable=retryable)
         else:
             await report.success(output)
 

@@ -161,11 +161,11 @@ class TaskWorker:
             if output is not None and not isinstance(output, Mapping):
                 raise TypeError(f"a task returns a dict or None, not {type(output).__name__}")
         except TaskCancelledError as error:
-            report.failure(_STOPPED, str(error), retryable=False)
+            report.failure(_STOPPED, error, retryable=False)
         except (Exception, SystemExit) as error:
             logger.warning("task failed", exc_info=error, extra=report.fields)
             retryable = getattr(error, "retryable", True) is not False
-            report.failure(type(error).__name__, str(error), retryable=retryable)
+            report.failure(type(error).__name__, error, retryable=retryable)
         else:
             report.success(output)
 
