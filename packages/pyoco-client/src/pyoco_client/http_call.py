@@ -88,5 +88,5 @@ def path_part(what: str, value: str) -> str:
     """Return `value` quoted as one part of a path; raise ValueError if it cannot be one."""
     # A part that is empty or only dots would change the path of the request.
     if not value.strip("."):
-        raise ValueError(f"{value!r} is not a {what}")
+        raise ValueError(f"{value!r} is not a valid {what}")
     return quote(value, safe="")
