@@ -51,6 +51,11 @@ def test_a_frame_has_a_line_for_each_node_and_the_last_events() -> None:
     ]
 
 
+def test_a_narrow_row_has_the_progress_as_a_number_only() -> None:
+    assert rows(columns=50)[3] == "  | fetch RUNNING    1m00s  attempt 2  40%  rows"
+    assert rows(columns=70)[3] == "  | fetch RUNNING    1m00s  attempt 2  [====      ] 40%  rows"
+
+
 @pytest.mark.parametrize("columns", [4, 5, 12, 20, 30, 40, 79, 200])
 @pytest.mark.parametrize("lines", [1, 2, 3, 4, 6, 8, 10, 40])
 def test_a_frame_fits_every_terminal(columns: int, lines: int) -> None:

@@ -84,23 +84,25 @@ def _node_row(
         took = duration((node.ended_at or now) - node.began_at)
     name = padded(node.node_id, names)
     begin = f"  s {name} {padded(node.state, _STATE_COLUMNS)} {took:>{_TOOK_COLUMNS}}"
-    facts = "  ".join(_facts(node))
+    room = width - columns_of(begin) - 2
+    facts = "  ".join(_facts(node, room))
     symbol = style.symbol(node.state, tick)
     if columns_of(begin) > width:
         # Too narrow for columns: the row is the symbol of the state and the name.
         return clipped(f"{symbol} {node.node_id}", width)
     state = style.painted(padded(node.state, _STATE_COLUMNS), node.state)
     row = f"  {style.painted(symbol, node.state)} {name} {state} {took:>{_TOOK_COLUMNS}}"
-    room = width - columns_of(begin) - 2
     return f"{row}  {clipped(facts, room)}" if facts and room > 0 else row.rstrip()
 
 
-def _facts(node: DisplayedNode) -> list[str]:
+def _facts(node: DisplayedNode, room: int) -> list[str]:
     facts = [f"attempt {node.attempt}"] if node.attempt > 1 else []
     if node.state == "RUNNING" and node.progress is not None:
         done = round(min(max(node.progress, 0.0), 100.0) * _BAR_COLUMNS / 100)
         bar = "=" * done + " " * (_BAR_COLUMNS - done)
-        facts.append(f"[{bar}] {node.progress:.0f}%")
+        with_bar = [*facts, f"[{bar}] {node.progress:.0f}%"]
+        fits = columns_of("  ".join(with_bar)) <= room
+        facts = with_bar if fits else [*facts, f"{node.progress:.0f}%"]
     if node.state == "WAITING":
         if node.wait_key:
             facts.append(f"key {safe_line(node.wait_key)}")
