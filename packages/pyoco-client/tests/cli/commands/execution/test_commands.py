@@ -154,6 +154,13 @@ def test_a_rejection_is_explained(gateway: RecordedGateway, call: Call) -> None:
     ]
 
 
+@pytest.mark.parametrize("command", ["approve", "resume"])
+def test_an_error_about_a_payload_has_an_example_with_one(call: Call, command: str) -> None:
+    done = call("execution", command, EXECUTION_ID, "pay", "--payload", "[1]")
+    assert done.code == 1
+    assert "--payload" in done.err.partition("example: ")[2]
+
+
 @pytest.mark.parametrize("command", ["get", "start", "watch", "events", "cancel", "archive"])
 def test_an_id_of_another_form_is_rejected_before_a_request(
     gateway: RecordedGateway, call: Call, command: str

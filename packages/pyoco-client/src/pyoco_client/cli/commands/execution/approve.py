@@ -13,16 +13,13 @@ from pyoco_client.cli.json_options import json_object_option
 
 _EXAMPLE: Final = f"pyoco-client execution approve {EXECUTION_ID} payment"
 
+_PAYLOAD: Final = f"{_EXAMPLE} --payload amount=12"
 
-@click.command(
-    epilog=examples(
-        _EXAMPLE,
-        f"pyoco-client execution approve {EXECUTION_ID} payment --payload amount=12",
-    )
-)
+
+@click.command(epilog=examples(_EXAMPLE, _PAYLOAD))
 @execution_id_argument
 @node_id_argument
-@json_object_option("payload", "The payload, which is the output of a Wait", _EXAMPLE)
+@json_object_option("payload", "The payload, which is the output of a Wait", _PAYLOAD)
 @click.option("--comment", help="A comment, stored with the approval.")
 @run_output
 @pass_connection
