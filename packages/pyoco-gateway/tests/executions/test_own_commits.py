@@ -69,6 +69,16 @@ def test_a_commit_of_another_gateway_is_not_an_own_one() -> None:
     ]
 
 
+def test_a_forgotten_commit_leaves_another_one_of_its_execution() -> None:
+    """Two requests with one key may create the same execution at once."""
+    own = OwnCommits()
+    refused, stored = commit(commit_id="refused"), commit(commit_id="stored")
+    for record in (refused, stored):
+        own.expect(record, record.to_bytes())
+    own.forget(refused)
+    assert own.take("e", stored.to_bytes()) is stored
+
+
 def test_commits_that_are_never_delivered_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(own_commits, "_MAX_EXPECTED", 2)
     own = OwnCommits()

@@ -23,6 +23,11 @@ class OwnCommits:
         if len(self._expected) > _MAX_EXPECTED:
             del self._expected[next(iter(self._expected))]
 
+    def forget(self, record: CommitRecord) -> None:
+        """Forget a commit that was not stored; another one of its execution stays."""
+        if self._expected.get(record.execution_id, (None,))[0] is record:
+            del self._expected[record.execution_id]
+
     def take(self, execution_id: str, body: bytes) -> CommitRecord | None:
         """Return the commit with these bytes if it is expected; the next call returns None."""
         record, expected = self._expected.get(execution_id, (None, b""))

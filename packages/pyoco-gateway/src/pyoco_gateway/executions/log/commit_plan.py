@@ -60,10 +60,15 @@ class CommitPlan:
         until = time.monotonic() + _SETTLE_SEC
         reached(Failpoint.COMMAND_DECIDED)
         self.own_commits.expect(record, body)
+        stream_seq: int | None = None
         try:
             stream_seq = await self.append(before, record, body, until=until)
         except AppendConflictError:
             return await self._is_stored(before, record)
+        finally:
+            if stream_seq is None:
+                # It is not stored, or must be handled like the commit of another gateway.
+                self.own_commits.forget(record)
         if stream_seq is None:
             return False
         reached(Failpoint.COMMAND_COMMITTED)
