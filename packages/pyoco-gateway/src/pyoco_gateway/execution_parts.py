@@ -115,6 +115,6 @@ def execution_parts(
             partial(streams.run_once_available, watch.run),
             partial(streams.run_once_available, purge_check.run),
             Sweep(index.due_before, reader, graphs.pinned, send).run,
-            Retention(log, index.ended_before, index.forget, retention_sec).run,
+            Retention(log, index.ended_before, index.forget, tenants, retention_sec).run,
         ],
     )

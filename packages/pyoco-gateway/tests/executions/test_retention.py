@@ -12,19 +12,25 @@ import pytest
 
 from conftest import StartGateway, Store
 from execution_requests import completed, created
+from pyoco_gateway.executions import retention as retention_module
+from pyoco_gateway.executions.feed import CommitChange
 from pyoco_gateway.executions.index.levels import EndedExecution
 from pyoco_gateway.executions.retention import Retention
+from pyoco_gateway.executions.tenants import ExecutionTenants
+from pyoco_protocol.executions.commits import CommitRecord, commit_from
 from pyoco_protocol.executions.instants import milliseconds_of
 from pyoco_protocol.ids import new_run_id
 from pyoco_protocol.jetstream.checkpoints import Checkpoints
 from pyoco_protocol.jetstream.connection import Broker, open_broker
 from pyoco_protocol.jetstream.ensure import ensure_optional
 from pyoco_protocol.jetstream.execution_log import ExecutionLog
+from pyoco_protocol.problems import ExecutionNotFoundError
 from pyoco_protocol.settings import BrokerSettings, TopologySettings
 from pyoco_protocol.subjects import Names
 from pyoco_protocol.topology import execution_topology
 from pyoco_testkit.eventually import eventually
 from pyoco_testkit.nats_server import NatsServer
+from stored_executions import chain_of
 
 
 @asynccontextmanager
@@ -50,25 +56,42 @@ async def append(log: ExecutionLog, execution_id: str, expected: int = 0) -> int
     return await log.append(execution_id, b"{}", expected=expected, commit_id=new_run_id())
 
 
+def place(ended: EndedExecution) -> tuple[int, int]:
+    return ended.ended_ms, ended.key
+
+
 @dataclass
 class Known:
     """What a gateway knows of executions that ended: when, and their last commit."""
 
     ended: dict[str, tuple[float, int]] = field(default_factory=dict)
 
-    async def find(self, before: str, limit: int) -> Sequence[EndedExecution]:
+    async def find(
+        self, before: str, after: EndedExecution | None, limit: int
+    ) -> Sequence[EndedExecution]:
         due = [
-            EndedExecution(execution_id, revision)
+            EndedExecution(execution_id, revision, ended_ms=round(at * 1000), key=revision)
             for execution_id, (at, revision) in self.ended.items()
             if at * 1000 < milliseconds_of(before)
         ]
-        return due[:limit]
+        rest = (each for each in due if after is None or place(each) > place(after))
+        return sorted(rest, key=place)[:limit]
 
     async def forget(self, ended: EndedExecution) -> None:
         del self.ended[ended.execution_id]
 
-    def retention(self, log: ExecutionLog, retention_sec: int = 60) -> Retention:
-        return Retention(log, self.find, self.forget, retention_sec)
+    def retention(
+        self,
+        log: ExecutionLog,
+        retention_sec: int = 60,
+        tenants: ExecutionTenants | None = None,
+    ) -> Retention:
+        known = ExecutionTenants() if tenants is None else tenants
+        return Retention(log, self.find, self.forget, known, retention_sec)
+
+
+def commit(execution_id: str) -> CommitRecord:
+    return commit_from(chain_of(execution_id, [1])[0])
 
 
 async def test_an_execution_is_removed_when_its_retention_is_over(log: ExecutionLog) -> None:
@@ -114,6 +137,66 @@ async def test_several_gateways_can_remove_the_same_executions(log: ExecutionLog
     assert sum(removed) == 20
     assert [known.ended for known in gateways] == [{}, {}, {}]
     assert (await log.info()).messages == 0
+
+
+async def test_all_executions_are_removed_at_once_however_many_there_are(
+    log: ExecutionLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention_module, "_BATCH", 3)
+    known = Known({str(each): (each, await append(log, str(each))) for each in range(8)})
+    assert await known.retention(log).remove_ended() == 8
+    assert known.ended == {}
+    assert (await log.info()).messages == 0
+
+
+# The broker refuses to purge up to a negative sequence.
+REFUSED = -9
+
+
+async def test_an_execution_that_cannot_be_removed_does_not_keep_later_ones(
+    log: ExecutionLog,
+) -> None:
+    known = Known({"refused": (0, REFUSED), "later": (1, await append(log, "later"))})
+    removing = known.retention(log)
+    assert await removing.remove_ended() == 1
+    assert list(known.ended) == ["refused"]
+
+
+async def test_many_executions_that_cannot_be_removed_do_not_keep_later_ones(
+    log: ExecutionLog,
+) -> None:
+    """A pass gives up after some refusals. The next one goes on behind them, then begins anew."""
+    refused = {str(each): (0.0, REFUSED - each) for each in range(25)}
+    known = Known({**refused, "later": (1, await append(log, "later"))})
+    removing = known.retention(log)
+    assert [await removing.remove_ended() for _ in range(3)] == [0, 0, 1]
+    known.ended["sooner"] = (0, await append(log, "sooner"))
+    assert sum([await removing.remove_ended() for _ in range(3)]) == 1
+    assert set(known.ended) == set(refused)
+
+
+async def test_the_tenant_of_a_removed_execution_is_forgotten(log: ExecutionLog) -> None:
+    tenants = ExecutionTenants(are_wanted=True)
+    known = Known()
+    for execution_id, ended_at in (("old", 0.0), ("fresh", time.time())):
+        body = commit(execution_id).to_bytes()
+        seq = await log.append(execution_id, body, expected=0, commit_id=execution_id)
+        tenants.on_change(CommitChange(execution_id, seq, commit(execution_id), body, 0.0, 0))
+        known.ended[execution_id] = (ended_at, seq)
+
+    async def known_of_another_tenant() -> list[str]:
+        found = []
+        for execution_id in known_ids:
+            try:
+                await tenants.require_own(execution_id, "globex", log)
+            except ExecutionNotFoundError:
+                found.append(execution_id)
+        return found
+
+    known_ids = list(known.ended)
+    assert await known_of_another_tenant() == ["old", "fresh"]
+    await known.retention(log, tenants=tenants).remove_ended()
+    assert await known_of_another_tenant() == ["fresh"]
 
 
 async def test_checkpoints_are_left_to_their_ttl(nats_server: NatsServer) -> None:

@@ -29,6 +29,10 @@ class ExecutionTenants:
             await log.last(self._unused_id)
             raise ExecutionNotFoundError(execution_id)
 
+    def forget(self, execution_id: str) -> None:
+        """Forget an execution that was removed."""
+        self._tenants.pop(hashed(execution_id), None)
+
     def on_change(self, change: CommitChange) -> None:
         """Note the tenant of the execution."""
         if self._are_wanted and change.record is not None:

@@ -287,7 +287,7 @@ async def test_a_purge_after_the_retention_does_not_rebuild_the_index(
         await indexed.purge_check.check()
 
         assert "vanished from the stream" not in caplog.text
-        (ended,) = await indexed.index.ended_before("2999-01-01T00:00:00.000Z", 10)
+        (ended,) = await indexed.index.ended_before("2999-01-01T00:00:00.000Z", None, 10)
         await indexed.index.forget(ended)
         assert await indexed.ids() == [ids[1]]
 

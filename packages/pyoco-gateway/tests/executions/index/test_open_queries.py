@@ -24,6 +24,7 @@ from executions.index.index_model import (
 )
 from pyoco_gateway.executions.index.heads import unix_ms
 from pyoco_gateway.executions.index.levels import (
+    EndedExecution,
     OverdueExecution,
     due_before,
     ended_before,
@@ -174,15 +175,18 @@ def test_executions_are_found_by_their_timers_and_by_their_ends(
     while page := due_before(world.tables, now_ms, due[-1] if due else None, limit):
         assert len(page) <= limit
         due += page
-    ended = ended_before(world.tables, now_ms, limit)
+    ended: list[EndedExecution] = []
+    while found := ended_before(world.tables, now_ms, ended[-1] if ended else None, limit):
+        assert len(found) <= limit
+        ended += found
 
     heads = {each: known.head for each, known in world.executions.items()}
     due_times = [unix_ms(heads[each.execution_id]["nextTimerAt"]) for each in due]
     assert due_times == earlier("nextTimerAt") == [each.due_ms for each in due]
     assert len({each.execution_id for each in due}) == len(due)
-    assert [unix_ms(heads[each.execution_id]["endedAt"]) for each in ended] == (
-        earlier("endedAt")[:limit]
-    )
+    ended_times = [unix_ms(heads[each.execution_id]["endedAt"]) for each in ended]
+    assert ended_times == earlier("endedAt") == [each.ended_ms for each in ended]
+    assert len({each.execution_id for each in ended}) == len(ended)
     assert all(each.revision == world.executions[each.execution_id].revision for each in ended)
     assert number_ended_before(world.tables, now_ms) == len(earlier("endedAt"))
 

@@ -83,10 +83,12 @@ class ExecutionIndex(FollowedIndex[CommitChange, ExecutionTables]):
         before_ms = unix_ms(before)
         return await self.query(lambda tables: due_before(tables, before_ms, after, limit))
 
-    async def ended_before(self, before: Instant, limit: int) -> list[EndedExecution]:
-        """Return executions that ended before a time, the earliest first."""
+    async def ended_before(
+        self, before: Instant, after: EndedExecution | None, limit: int
+    ) -> list[EndedExecution]:
+        """Return executions after `after` that ended before a time, the earliest first."""
         before_ms = unix_ms(before)
-        return await self.query(lambda tables: ended_before(tables, before_ms, limit))
+        return await self.query(lambda tables: ended_before(tables, before_ms, after, limit))
 
     async def forget(self, ended: EndedExecution) -> None:
         """Remove an execution, unless it has a later commit."""

@@ -35,10 +35,15 @@ class OverdueExecution:
 
 @dataclass(frozen=True, slots=True)
 class EndedExecution:
-    """An execution that has ended, and the stream sequence of its last commit."""
+    """An execution that has ended, and the stream sequence of its last commit.
+
+    `ended_ms` and `key` are its place in the order.
+    """
 
     execution_id: str
     revision: int
+    ended_ms: int
+    key: int
 
 
 def levels(tables: ExecutionTables, tenant_id: str | None, now_ms: int) -> ExecutionLevels:
@@ -74,12 +79,18 @@ def due_before(
     return [OverdueExecution(*row) for row in found]
 
 
-def ended_before(tables: ExecutionTables, before_ms: int, limit: int) -> list[EndedExecution]:
-    """Return executions of all tenants that ended before a time, the earliest first."""
+def ended_before(
+    tables: ExecutionTables, before_ms: int, after: EndedExecution | None, limit: int
+) -> list[EndedExecution]:
+    """Return executions of all tenants that ended before a time, the earliest first.
+
+    Those up to `after` are left out.
+    """
+    place = (_FIRST, _FIRST) if after is None else (after.ended_ms, after.key)
     found = tables.db.execute(
-        "SELECT execution_id, revision FROM executions INDEXED BY executions_ended"
-        " WHERE ended < ? ORDER BY ended LIMIT ?",
-        (before_ms, limit),
+        "SELECT execution_id, revision, ended, key FROM executions INDEXED BY executions_ended"
+        " WHERE ended < ? AND (ended, key) > (?, ?) ORDER BY ended, key LIMIT ?",
+        (before_ms, *place, limit),
     )
     return [EndedExecution(*row) for row in found]
 
