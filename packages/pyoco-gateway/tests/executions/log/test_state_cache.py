@@ -1,16 +1,19 @@
 """The cache of states: what it keeps, and how it follows the watch."""
 
+import tracemalloc
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from executions.log.log_parts import ANN, AT
-from pyoco_gateway.executions.core.state import ExecutionState
+from pyoco_gateway.executions.core.state import ExecutionState, NodeState
 from pyoco_gateway.executions.feed import CommitChange
-from pyoco_gateway.executions.log.logged_state import IdempotencyKeys, LoggedState
-from pyoco_gateway.executions.log.state_cache import StateCache
+from pyoco_gateway.executions.log.logged_state import IdempotencyKeys, LoggedState, key_digest
+from pyoco_gateway.executions.log.state_cache import StateCache, _estimated_bytes
 from pyoco_protocol.executions.commits import CommandRecord, CommitRecord, EventRecord
+from pyoco_protocol.graphs.document import NodeType
 
 ID = "c0de0000-0000-4000-8000-000000000000"
 
@@ -62,6 +65,62 @@ def test_the_state_used_longest_ago_is_forgotten_first() -> None:
     cache.get("a")
     cache.put(logged("c"))
     assert [cache.get(each) is not None for each in "abc"] == [True, False, True]
+
+
+def large(execution_id: str, *, nodes: int = 1_000, keys: int = 4_096) -> LoggedState:
+    """Return a state with so many nodes and keys."""
+    state = logged(execution_id).state
+    names = [f"node-{number:04}" for number in range(nodes)]
+    state.nodes = {name: NodeState(name, NodeType.TASK, worker_id=f"w-{name}") for name in names}
+    remembered = {key_digest("POST /x", str(number)): number + 10**6 for number in range(keys)}
+    return LoggedState(state, 1, "a" * 64, 5, IdempotencyKeys(remembered))
+
+
+def kept(cache: StateCache, ids: Iterable[str]) -> list[str]:
+    return [each for each in ids if each in cache._states]
+
+
+def test_of_large_states_fewer_are_kept() -> None:
+    one, cache = large("0"), cached()
+    ids = [str(number) for number in range(400)]
+    for each in ids:
+        cache.put(replace(one, state=replace(one.state, execution_id=each)))
+    assert kept(cache, ids) == ids[-len(kept(cache, ids)) :]
+    assert 100 < len(kept(cache, ids)) < 200
+
+
+def test_a_state_that_grows_displaces_others() -> None:
+    others = [large(each, nodes=10, keys=0) for each in "bc"]
+    cache = cached(*others, large("a", nodes=10, keys=0), max_bytes=90_000)
+    assert kept(cache, "abc") == ["a", "b", "c"]
+    cache.put(large("a", nodes=50, keys=0))
+    assert kept(cache, "abc") == ["a", "c"]
+    cache.drop("a")
+    cache.put(large("d", nodes=50, keys=0))
+    assert kept(cache, "abcd") == ["c", "d"]
+    cache.on_reset()
+    for state in others:
+        cache.put(state)
+    assert kept(cache, "bc") == ["b", "c"]
+
+
+def test_a_state_advanced_by_the_watch_displaces_others() -> None:
+    cache = cached(logged("b"), logged(), max_bytes=10_000)
+    nodes = tuple(
+        EventRecord("NODE_CREATED", {"nodeId": f"n{number}", "nodeType": "Task"})
+        for number in range(5)
+    )
+    assert kept(cache, [ID, "b"]) == [ID, "b"]
+    cache.on_change(change(9, events=nodes))
+    assert kept(cache, [ID, "b"]) == [ID]
+
+
+def test_the_size_of_a_state_is_estimated_well_enough() -> None:
+    tracemalloc.start()
+    state = large("a")
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert size < _estimated_bytes(state) < 3 * size
 
 
 def test_an_earlier_state_does_not_replace_a_later_one() -> None:

@@ -9,12 +9,18 @@ from pyoco_gateway.executions.log.logged_state import LoggedState
 from pyoco_protocol.problems import LogCorruptError, LogTooNewError
 
 _MAX_STATES: Final = 10_000
+_MAX_BYTES: Final = 256 * 2**20
+# About what a state, each of its nodes and each of its idempotency keys take.
+_STATE_BYTES: Final = 4_000
+_NODE_BYTES: Final = 1_200
+_KEY_BYTES: Final = 180
 
 
 class _Cached(NamedTuple):
     logged: LoggedState
     # The connection on which the broker has confirmed the state, or commits after it.
     connection: int
+    size: int
 
 
 class StateCache:
@@ -25,10 +31,18 @@ class StateCache:
     the gateway has connected to the broker, and its watch to the stream, so far.
     """
 
-    def __init__(self, connections: Callable[[], int], max_states: int = _MAX_STATES) -> None:
+    def __init__(
+        self,
+        connections: Callable[[], int],
+        max_states: int = _MAX_STATES,
+        max_bytes: int = _MAX_BYTES,
+    ) -> None:
         self._connections = connections
         self._states: OrderedDict[str, _Cached] = OrderedDict()
         self._max_states = max_states
+        self._max_bytes = max_bytes
+        # The sum of the sizes of all states.
+        self._size = 0
 
     def get(self, execution_id: str) -> LoggedState | None:
         """Return the state of an execution, if it is cached."""
@@ -51,15 +65,16 @@ class StateCache:
     def put(self, logged: LoggedState) -> None:
         """Cache a state that the broker has confirmed, unless a later one is cached."""
         known = self._states.get(logged.execution_id)
+        if known is not None:
+            self._states.move_to_end(logged.execution_id)
         if known is None or known.logged.stream_seq <= logged.stream_seq:
-            self._states[logged.execution_id] = _Cached(logged, self._connections())
-        self._states.move_to_end(logged.execution_id)
-        if len(self._states) > self._max_states:
-            self._states.popitem(last=False)
+            self._keep(logged)
 
     def drop(self, execution_id: str) -> None:
         """Forget the state of an execution."""
-        self._states.pop(execution_id, None)
+        cached = self._states.pop(execution_id, None)
+        if cached is not None:
+            self._size -= cached.size
 
     def on_change(self, change: CommitChange) -> None:
         """Advance the cached state of the execution; it is dropped if it cannot be advanced."""
@@ -83,14 +98,30 @@ class StateCache:
             # The next reader of the log finds and reports it.
             self.drop(change.execution_id)
         else:
-            self._states[change.execution_id] = _Cached(after, self._connections())
+            self._keep(after)
 
     def on_reset(self) -> None:
         """Forget all states: the stream was replaced or set back."""
         self._states.clear()
+        self._size = 0
 
     def on_resumed(self) -> None:
         """Do nothing: a state that has missed commits is found to be behind when it is used."""
 
     def on_caught_up(self) -> None:
         """Do nothing: states are loaded when they are used."""
+
+    def _keep(self, logged: LoggedState) -> None:
+        """Cache a state, and forget those used longest ago if there are too many."""
+        size = _estimated_bytes(logged)
+        before = self._states.get(logged.execution_id)
+        self._size += size - (0 if before is None else before.size)
+        self._states[logged.execution_id] = _Cached(logged, self._connections(), size)
+        while len(self._states) > self._max_states or self._size > self._max_bytes:
+            self.drop(next(iter(self._states)))
+
+
+def _estimated_bytes(logged: LoggedState) -> int:
+    """Return about how much memory a state takes, without looking at each of its nodes."""
+    nodes, keys = len(logged.state.nodes), len(logged.keys.commits)
+    return _STATE_BYTES + nodes * _NODE_BYTES + keys * _KEY_BYTES
