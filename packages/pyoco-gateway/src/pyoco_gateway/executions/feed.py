@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from pyoco_gateway.executions.own_commits import OwnCommits
 from pyoco_protocol.executions.commits import (
@@ -15,6 +15,9 @@ from pyoco_protocol.executions.commits import (
 from pyoco_protocol.jetstream.bucket_watch import Entry
 
 _log = logging.getLogger(__name__)
+
+# The broker stores messages on such subjects too.
+_WILDCARDS: Final = frozenset({"*", ">"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +109,9 @@ class CommitFeed:
             return None
         except CommitDamagedError:
             record = None
-        # A commit stored under another execution's id would replace that execution here.
-        if record is None or record.execution_id != entry.key:
+        # A commit stored under another execution's id would replace that execution here, and the
+        # purge of a wildcard would remove all executions.
+        if record is None or record.execution_id != entry.key or entry.key in _WILDCARDS:
             self.unreadable += 1
             _log.warning("commit cannot be read", extra=fields)
             return None
