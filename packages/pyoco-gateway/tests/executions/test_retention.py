@@ -24,7 +24,7 @@ from pyoco_protocol.jetstream.checkpoints import Checkpoints
 from pyoco_protocol.jetstream.connection import Broker, open_broker
 from pyoco_protocol.jetstream.ensure import ensure_optional
 from pyoco_protocol.jetstream.execution_log import ExecutionLog
-from pyoco_protocol.problems import ExecutionNotFoundError
+from pyoco_protocol.problems import BrokerTooOldError, ExecutionNotFoundError
 from pyoco_protocol.settings import BrokerSettings, TopologySettings
 from pyoco_protocol.subjects import Names
 from pyoco_protocol.topology import execution_topology
@@ -220,6 +220,32 @@ async def test_executions_are_removed_later_if_the_broker_is_away(
         await nats_server.start()
         await broker.wait_until_up()
         assert await known.retention(log).remove_ended() == 1
+
+
+async def test_executions_are_removed_later_if_the_broker_is_too_old(
+    nats_server: NatsServer,
+) -> None:
+    """An operator may upgrade it again, while the gateway goes on."""
+    is_old = False
+
+    async def prepare(_: Broker) -> None:
+        if is_old:
+            raise BrokerTooOldError("2.10.0", 1, 4)
+
+    async with log_at(nats_server.url, 60) as (_, log):
+        known = Known({"e": (0, await append(log, "e"))})
+    settings = BrokerSettings(nats_url=nats_server.url)
+    async with open_broker(settings, name="t", prepare=prepare) as broker:
+        await broker.wait_until_up()
+        is_old = True
+        await nats_server.stop()
+        await eventually(lambda: broker.is_up, False)
+        await nats_server.start()
+        with pytest.raises(BrokerTooOldError):
+            await broker.wait_until_up()
+        removing = known.retention(ExecutionLog(broker, Names()))
+        assert await removing.remove_ended() == 0
+        assert list(known.ended) == ["e"]
 
 
 async def test_a_short_retention_is_kept_in_the_background(nats_server: NatsServer) -> None:

@@ -13,7 +13,7 @@ from pyoco_gateway.executions.tenants import ExecutionTenants
 from pyoco_protocol.executions.instants import Instant, instant
 from pyoco_protocol.jetstream.execution_log import ExecutionLog
 from pyoco_protocol.jetstream.requests import RefusedError
-from pyoco_protocol.problems import BrokerUnavailableError
+from pyoco_protocol.problems import PyocoError
 
 _log = logging.getLogger(__name__)
 
@@ -68,7 +68,8 @@ class Retention:
                 self._after = ended
                 try:
                     removed += await self._remove(ended)
-                except (BrokerUnavailableError, RefusedError) as error:
+                except (PyocoError, RefusedError) as error:
+                    # Every PyocoError, also BrokerTooOldError: the gateway goes on without it.
                     fields = {"execution_id": ended.execution_id, "reason": str(error)}
                     _log.info("execution not removed now", extra=fields)
                     failures += 1
