@@ -136,9 +136,10 @@ class StoredExecutions:
         start: bool = True,
         actor: Actor = ANN,
         key: str | None = None,
+        graph_id: str | None = None,
     ) -> str:
         """Store a graph document in YAML, create an execution of it, and return its id."""
-        graph_id = f"g-{uuid.uuid5(uuid.NAMESPACE_URL, graph)}"
+        graph_id = graph_id or f"g-{uuid.uuid5(uuid.NAMESPACE_URL, graph)}"
         await self._put_graph(tenant, graph_id, graph.encode(), YAML, by="tests", expected=None)
         command = cmd.CreateExecution(graph_id=graph_id, input=given, labels=labels, start=start)
         keyed = _keyed("POST /executions", key)

@@ -5,6 +5,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Final
 
+from pyoco_gateway.executions.index.execution_index import ExecutionIndex
 from pyoco_gateway.executions.index.open_queries import ApprovalSource, approval_sources
 from pyoco_gateway.executions.list_executions import ExecutionReader
 from pyoco_gateway.graphs.pinned_graphs import PinnedGraphs
@@ -22,8 +23,10 @@ class FindApprovable:
 
     reader: ExecutionReader
     graphs: PinnedGraphs
-    # By the number of the source. A version of a graph never changes.
-    _known: OrderedDict[int, frozenset[str]] = field(default_factory=OrderedDict)
+    index: ExecutionIndex
+    # By the session of the watch and the number of the source. A version of a graph never changes,
+    # but after an interruption, the streams may have been made anew.
+    _known: OrderedDict[tuple[int, int], frozenset[str]] = field(default_factory=OrderedDict)
 
     async def __call__(self, tenant_id: str, graph_id: str | None, actor_id: str) -> list[int]:
         """Return the sources of open waits that name an actor as approver."""
@@ -37,9 +40,10 @@ class FindApprovable:
         ]
 
     async def _approvers(self, tenant_id: str, source: ApprovalSource) -> frozenset[str]:
-        known = self._known.get(source.number)
+        key = self.index.watch_session, source.number
+        known = self._known.get(key)
         if known is not None:
-            self._known.move_to_end(source.number)
+            self._known.move_to_end(key)
             return known
         try:
             pinned = await self.graphs.version(tenant_id, source.graph_id, source.version)
@@ -52,7 +56,7 @@ class FindApprovable:
             return frozenset()
         node = pinned.graph.nodes.get(source.node_id)
         named = node.wait.approvers if isinstance(node, WaitNode) else None
-        found = self._known[source.number] = frozenset(named or ())
+        found = self._known[key] = frozenset(named or ())
         if len(self._known) > _MAX_KNOWN:
             self._known.popitem(last=False)
         return found

@@ -43,7 +43,7 @@ class ExecutionListServices(Provided):
                 reader,
                 stream,
                 index,
-                FindApprovable(reader, graphs),
+                FindApprovable(reader, graphs, index),
                 read_details,
                 max_wait_sec=request_timeout_sec / 2,
             ),

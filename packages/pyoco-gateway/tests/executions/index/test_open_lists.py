@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import anyio
@@ -16,7 +17,7 @@ from pyoco_gateway.executions.list_open_nodes import OpenNodeList
 from pyoco_protocol.executions import commands as cmd
 from pyoco_protocol.executions.actors import Actor, ActorKind
 from pyoco_protocol.http.executions import OpenNodeItem
-from pyoco_protocol.problems import BrokerUnavailableError, LogCorruptError
+from pyoco_protocol.problems import BrokerUnavailableError, IndexNotReadyError, LogCorruptError
 from pyoco_testkit.eventually import eventually
 from stored_executions import ANN, ETL, StoredExecutions, line_of
 
@@ -108,13 +109,39 @@ async def test_waits_are_found_by_an_approver_that_their_graph_names(
         assert (nodes_of(found), found.total) == (nodes, len(nodes))
 
 
-async def test_a_wait_without_its_graph_does_not_hide_the_others(indexed: Indexed) -> None:
-    stored, stream = indexed.stored, indexed.stored.names.graph_stream
-    await stored.create(WAIT)
-    js = stored.broker.client.jetstream()
+async def make_anew(indexed: Indexed, stream: str) -> None:
+    """Delete a stream, and create it empty."""
+    js = indexed.stored.broker.client.jetstream()
     config = (await js.stream_info(stream)).config
     await js.delete_stream(stream)
     await js.add_stream(config)
+
+
+async def test_approvers_are_those_of_the_graphs_after_the_streams_were_made_anew(
+    indexed: Indexed,
+) -> None:
+    """The first version of a graph is then another one, for example after a restore."""
+    stored = indexed.stored
+
+    async def listed(approver: str) -> list[str] | None:
+        try:
+            return nodes_of(await indexed.waits(approver=approver))
+        except IndexNotReadyError:
+            return None
+
+    await indexed.wrote(await stored.create(WAIT, graph_id="g"))
+    assert await listed("bob") == ["ok"]
+    for stream in (stored.names.graph_stream, stored.names.execution_stream):
+        await make_anew(indexed, stream)
+    await stored.create(WAIT.replace("ann, bob", "ann, cho"), graph_id="g")
+    await eventually(partial(listed, "cho"), ["ok"])
+    assert await listed("bob") == []
+
+
+async def test_a_wait_without_its_graph_does_not_hide_the_others(indexed: Indexed) -> None:
+    stored = indexed.stored
+    await stored.create(WAIT)
+    await make_anew(indexed, stored.names.graph_stream)
     await indexed.wrote(
         await stored.create(line_of("{id: ship, type: Wait, wait: {approvers: [ann]}}"))
     )
