@@ -2,24 +2,31 @@
 
 import json
 import zlib
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
+import anyio
 import pytest
+from pydantic import JsonValue
 
 from executions.log.log_parts import NAMES, CommandSide, store_graph, stored_commits, task
 from executions.log.log_writer import LogWriter
 from pyoco_gateway.executions.core.reduce import Origin, reduce
 from pyoco_gateway.executions.core.state import ExecutionState
+from pyoco_gateway.executions.log import state_reader
 from pyoco_gateway.executions.log.checkpoint_codec import state_in
-from pyoco_gateway.executions.log.logged_state import LoggedState
+from pyoco_gateway.executions.log.logged_state import LoggedState, read_commit
 from pyoco_protocol.executions.commands import (
     PutNodeWaiting,
     ResumeNode,
     StartNode,
     SucceedNode,
 )
+from pyoco_protocol.executions.commits import CommitRecord
+from pyoco_protocol.executions.events import NodeProgressReported
 from pyoco_protocol.jetstream.connection import Broker
 from pyoco_protocol.problems import ExecutionNotFoundError, SeqOutOfRangeError
 from pyoco_protocol.subjects import checkpoint_key, kv_key
@@ -54,10 +61,46 @@ async def with_progress(side: CommandSide, commits: int, *, events: int = 1) -> 
     execution_id = await side.created()
     await side.send(execution_id, StartNode(node_id="t"))
     writer = LogWriter(side.broker, await side.replayed(execution_id))
-    writer.add_progress(commits, events=events)
-    await writer.flush()
+    if commits:
+        writer.add_progress(commits, events=events)
+        await writer.flush()
     side.cache.drop(execution_id)
     return writer
+
+
+async def test_other_tasks_get_a_turn_between_the_commits_of_a_long_log(
+    side: CommandSide, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch of commits with large outputs takes a tenth of a second to parse."""
+    writer = await with_progress(side, 0)
+    metrics: dict[str, JsonValue] = {"text": "x" * 40_000}
+    report = NodeProgressReported(node_id="t", attempt=1, metrics=metrics)
+    for _ in range(40):
+        writer.add(writer.record([report]))
+    await writer.flush()
+    turns = 0
+    turns_at_commits: list[int] = []
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            await anyio.lowlevel.checkpoint()
+            turns += 1
+
+    def counted(execution_id: str, body: bytes, *, n: int) -> CommitRecord:
+        turns_at_commits.append(turns)
+        return read_commit(execution_id, body, n=n)
+
+    monkeypatch.setattr(state_reader, "read_commit", counted)
+    for read in (side.reader.latest, partial(side.reader.at_seq, seq=45)):
+        turns_at_commits.clear()
+        side.cache.drop(writer.logged.execution_id)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(take_turns)
+            await read(writer.logged.execution_id)
+            tasks.cancel_scope.cancel()
+        assert len(turns_at_commits) > 30
+        assert max(Counter(turns_at_commits).values()) <= 4
 
 
 async def test_an_unknown_execution_is_not_found(side: CommandSide) -> None:

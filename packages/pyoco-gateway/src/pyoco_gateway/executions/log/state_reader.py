@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from pyoco_gateway.executions.log.checkpoint_codec import checkpoint_of, state_in
+from pyoco_gateway.executions.log.following import stored_after
 from pyoco_gateway.executions.log.logged_state import (
     LoggedState,
     after_commit,
@@ -33,6 +34,7 @@ _MAX_REPLAYED: Final = 1_500
 _MANY_EVENTS: Final = 1_000
 # All may be of another version: then reading each of them would cost more than a replay.
 _CHECKPOINTS_TRIED: Final = 3
+_BATCH: Final = 256
 
 
 class StateReader:
@@ -190,17 +192,15 @@ class StateReader:
             raise LogCorruptError(execution_id, 1, "it is missing")
         return reached
 
-    async def _following(
+    def _following(
         self, base: LoggedState | None, last: StoredCommit
     ) -> AsyncIterator[StoredCommit]:
         """Yield the commits after a state, up to and including `last`."""
-        if base is None or _number_of(last) != base.n + 1:
-            start = 0 if base is None else base.stream_seq
-            async for stored in self._log.after(
-                last.execution_id, start, up_to=last.stream_seq - 1
-            ):
-                yield stored
-        yield last
+        start = 0 if base is None else base.stream_seq
+        if base is not None and _number_of(last) == base.n + 1:
+            # The last commit is the only one, and it is here already.
+            start = last.stream_seq - 1
+        return stored_after(self._log, start, last, batch=_BATCH)
 
     async def _checkpoint(self, execution_id: str, at_most_seq: int) -> LoggedState | None:
         """Return the newest valid checkpoint up to an event, if it is one of the newest few."""
