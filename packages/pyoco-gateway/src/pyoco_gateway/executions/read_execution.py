@@ -9,7 +9,7 @@ from pyoco_gateway.executions.hub import ExecutionHub
 from pyoco_gateway.executions.log.logged_state import LoggedState
 from pyoco_gateway.executions.own_executions import OwnExecutions
 from pyoco_gateway.executions.values import ReadValues
-from pyoco_gateway.executions.views import json_of, json_with_values, needs_graph, view_of
+from pyoco_gateway.executions.views import json_by_parts, json_of, needs_graph, view_of
 from pyoco_gateway.graphs.pinned_graphs import PinnedGraphs
 from pyoco_protocol.http.executions import ExecutionView
 from pyoco_protocol.problems import SeqNotReachedError
@@ -79,7 +79,7 @@ class ReadExecution:
         if not query.with_values:
             return json_of(await self.describe(logged))
         async with self.with_values:
-            return await json_with_values(await self.describe(logged, with_values=True))
+            return await json_by_parts(await self.describe(logged, with_values=True), "nodes")
 
     async def _reached(
         self, execution_id: str, tenant: str, min_seq: int, wait_sec: float

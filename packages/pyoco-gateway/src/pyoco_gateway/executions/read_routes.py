@@ -15,7 +15,7 @@ from pyoco_gateway.executions.read_requests import (
     execution_query,
 )
 from pyoco_gateway.executions.read_services import ExecutionReadServices
-from pyoco_gateway.executions.views import json_of
+from pyoco_gateway.executions.views import json_by_parts, json_of
 from pyoco_gateway.http.openapi import problems
 from pyoco_gateway.http.provided import provided
 from pyoco_protocol.executions.camel import CamelModel
@@ -61,7 +61,8 @@ async def get_execution_events(request: Request, execution_id: str) -> Response:
     """
     query = event_query(request)
     read = provided(request.scope, ExecutionReadServices).events
-    return _answer(await read(execution_id, tenant_of(request.scope), query))
+    found = await read(execution_id, tenant_of(request.scope), query)
+    return Response(await json_by_parts(found, "items"), media_type=_JSON)
 
 
 @router.get(

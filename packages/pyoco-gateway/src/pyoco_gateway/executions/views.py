@@ -29,18 +29,18 @@ def json_of(body: CamelModel) -> str:
     return _text(body.to_wire())
 
 
-async def json_with_values(view: ExecutionView) -> str:
-    """Return a view with values as JSON.
+async def json_by_parts(body: CamelModel, name: str) -> str:
+    """Return a body as JSON, with the parts that the member `name` has.
 
-    Its nodes may hold megabytes, so other tasks get a turn between them.
+    They may hold megabytes, so other tasks get a turn between them.
     """
-    nodes: list[str] = []
-    for node in view.nodes:
-        nodes.append(json_of(node))
+    parts: list[str] = []
+    for part in getattr(body, name):
+        parts.append(json_of(part))
         await anyio.lowlevel.checkpoint()
-    others = view.model_copy(update={"nodes": ()}).to_wire()
-    members = [f'"{name}":{_text(value)}' for name, value in others.items() if name != "nodes"]
-    return f'{{{",".join(members)},"nodes":[{",".join(nodes)}]}}'
+    others = body.model_copy(update={name: ()}).to_wire()
+    members = [f'"{each}":{_text(value)}' for each, value in others.items() if each != name]
+    return f'{{{",".join(members)},"{name}":[{",".join(parts)}]}}'
 
 
 def _text(value: object) -> str:
