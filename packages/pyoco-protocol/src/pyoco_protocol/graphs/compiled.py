@@ -46,9 +46,8 @@ class CompiledGraph:
     # In the order of the document.
     node_ids: tuple[str, ...]
     nodes: Mapping[str, Node]
-    # In topological order; `rank` is the place of a node in it.
+    # In topological order.
     order: tuple[str, ...]
-    rank: Mapping[str, int]
     incoming: Mapping[str, tuple[CompiledEdge, ...]]
     outgoing: Mapping[str, tuple[CompiledEdge, ...]]
     joins: tuple[str, ...]
@@ -134,7 +133,6 @@ def compiled(document: GraphDocument, source: dict[str, JsonValue]) -> CompiledG
         node_ids=node_ids,
         nodes=nodes,
         order=shape.order,
-        rank=shape.rank,
         incoming=_grouped(node_ids, edges, by_target=True),
         outgoing=_grouped(node_ids, edges, by_target=False),
         joins=joins,
