@@ -204,21 +204,15 @@ def _lookup(
     others = fact_lookup(state)
 
     def lookup(path: Path) -> Fact:
-        match path.root:
-            case "status":
-                return status.value
-            case "output":
-                return _fact(facts, path)
-            case "error":
-                return _error_fact(error, path)
-        if path.node == source:
-            # The source ends in this event, so the state does not have its end yet.
+        # The source may also be named by its id. It ends in this event, so the state does not have
+        # its end yet.
+        if path.node in (None, source):
             match path.root:
-                case "node_status":
+                case "status" | "node_status":
                     return status.value
-                case "node_output":
+                case "output" | "node_output":
                     return _fact(facts, path)
-                case "node_error":
+                case "error" | "node_error":
                     return _error_fact(error, path)
         return others(path)
 
