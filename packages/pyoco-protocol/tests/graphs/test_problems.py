@@ -295,6 +295,20 @@ def test_what_is_just_within_a_limit_is_valid(document: JsonObject) -> None:
     assert problems_of(document) == []
 
 
+def test_each_repeated_edge_names_the_first_one() -> None:
+    document = but(line(A), edges=edges_of("start", "a") * 2)
+    found = [(each.where, each.message) for each in problems_of(document)]
+    message = "repeats edges[0]; join their conditions with or"
+    assert found == [("edges[2]", message), ("edges[3]", message)]
+
+
+@pytest.mark.parametrize("kind", ["Fork", "Join"])
+def test_a_repeated_edge_is_no_branch(kind: str) -> None:
+    document = wide(100, kind)
+    again = {"from": "fork", "to": "b0"} if kind == "Fork" else {"from": "b0", "to": "join"}
+    assert {each.code for each in problems_of(but(document, edges=[again]))} == {"EDGE_DUPLICATE"}
+
+
 def test_the_problem_of_a_cycle_names_its_nodes() -> None:
     (problem,) = [each for each in problems_of(CYCLE) if each.code == "CYCLE"]
     assert problem.message == "the edges form a cycle: b -> a -> b"

@@ -116,6 +116,15 @@ def test_an_error_has_its_stable_code(error: PyocoError, code: str) -> None:
     assert error.code == code
 
 
+@pytest.mark.parametrize("reason", Rejection)
+def test_each_rejection_is_a_conflict_with_its_reason(reason: Rejection) -> None:
+    error = CommandRejectedError("StartNode", reason, status="ACTIVE", seq=7)
+
+    body = json.loads(ExecutionProblem.of(error).to_json())["error"]
+    assert (error.status, body["code"]) == (409, "COMMAND_REJECTED")
+    assert (body["details"]["reason"], reason.value) == (reason.name, reason.name)
+
+
 def test_a_class_with_its_own_status_does_not_inherit_the_code_of_its_base() -> None:
     class GoneError(BrokerUnavailableError):
         status = HTTPStatus.NOT_FOUND

@@ -139,6 +139,17 @@ def test_a_result_of_the_server_starts_a_node_with_a_pending_retry(cls: type[Any
     assert history.node("t").attempt == 2
 
 
+@pytest.mark.parametrize("cls", [SucceedNode, FailNode])
+@pytest.mark.parametrize("is_retry", [False, True], ids=["ready", "retry"])
+def test_a_result_of_the_server_without_attempt_starts_nothing(
+    cls: type[Any], is_retry: bool
+) -> None:
+    history = retry_pending(BOUND) if is_retry else started(line_of(BOUND))
+    done = history.do(cls(node_id="t", worker_id="run-1"), RUN_RESULTS)
+    assert reason_of(done) is Rejection.STALE_ATTEMPT
+    assert details_of(done)["expectedAttempt"] == history.node("t").attempt + 1
+
+
 def test_a_start_that_a_result_contains_arms_no_timeout() -> None:
     history = started(line_of("{id: t, type: Task, run: {flow: work}, timeoutSec: 60}"))
     done = history.do(SucceedNode(node_id="t", attempt=1, worker_id="run-1"), RUN_RESULTS)

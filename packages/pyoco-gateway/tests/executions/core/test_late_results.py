@@ -170,6 +170,14 @@ def test_a_timer_before_the_end_of_the_stop_grace_takes_no_report_away(
     assert canceled_by(history, SucceedNode(node_id="b"))["lateResult"]["outcome"] == "SUCCEEDED"
 
 
+@pytest.mark.parametrize("stop", STOPS)
+def test_only_the_timer_of_the_stop_grace_makes_an_attempt_lost(stop: str) -> None:
+    history = stopping(stop).at(STOP_GRACE_SEC)
+    late = history.do(FailNode(node_id="b", error=error_of("ERR_TIMEOUT"), attempt=1), TIMER)
+    assert isinstance(late.decision, Rejected)
+    assert (late.decision.reason, late.events) == (REASONS[stop][0], ())
+
+
 def test_a_timeout_that_fires_with_the_deadline_of_the_execution_takes_no_report_away() -> None:
     history = started(
         fork_of("{id: a, type: Task, timeoutSec: 10}", "{id: b, type: Task}"),
@@ -218,6 +226,18 @@ def test_no_other_command_is_kept(stop: str, cls: type[Any]) -> None:
     commit = stopping(stop).do(cls(node_id="b"))
     assert isinstance(commit.decision, Rejected)
     assert (commit.decision.reason, commit.events) == (REASONS[stop][0], ())
+
+
+@pytest.mark.parametrize("cls", [SucceedNode, FailNode])
+@pytest.mark.parametrize("stop", ["G7-cancel", "G8-failure"])
+def test_g6_a_result_after_the_end_is_not_kept(stop: str, cls: type[Any]) -> None:
+    history = stopping(stop).at(STOP_GRACE_SEC)
+    history.tick()
+    assert history.state.status.is_terminal
+    commit = history.do(cls(node_id="b", attempt=1, worker_id="w1"))
+    assert isinstance(commit.decision, Rejected)
+    assert (commit.decision.reason, commit.events) == (Rejection.EXECUTION_TERMINAL, ())
+    assert history.node("b").late_outcome == "LOST"
 
 
 @pytest.mark.parametrize("cls", [SucceedNode, FailNode])

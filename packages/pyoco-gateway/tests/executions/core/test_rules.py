@@ -182,6 +182,40 @@ def test_r6_names_the_ends_that_were_reached_and_the_nodes_before_them() -> None
     assert history.state.result_from == ("b", "merge")
 
 
+ENDS = """
+nodes:
+  - {id: start, type: Start}
+  - {id: fork, type: Fork}
+  - {id: all, type: Success}
+  - {id: first, type: Success}
+  - {id: unused, type: Success}
+  - {id: a, type: Fork}
+  - {id: b, type: Task}
+  - {id: c, type: Task}
+edges:
+  - {from: start, to: fork}
+  - {from: fork, to: a}
+  - {from: fork, to: b}
+  - {from: fork, to: c}
+  - {from: a, to: first}
+  - {from: a, to: all}
+  - {from: b, to: all}
+  - {from: c, to: all, when: output.ok}
+  - {from: c, to: unused, when: output.bad}
+"""
+
+
+def test_r6_names_several_ends_in_topological_order_and_each_node_before_them_once() -> None:
+    history = started(graph_of(ENDS))
+    commit = ended(history, c=True, b=True)
+    # `all` comes first in the document, but has to wait for `b` and `c`.
+    assert payload(commit, "EXECUTION_COMPLETED") == {
+        "result": {"endNodeIds": ["first", "all"], "from": ["a", "b"]}
+    }
+    assert history.state.result_from == ("a", "b")
+    assert history.node("unused").cancel_reason is CancelReason.NOT_TAKEN
+
+
 def test_r6_an_execution_with_a_contained_failure_completes_if_a_success_was_reached() -> None:
     text = MERGE.replace("{from: b, to: merge}", "{from: b, to: done}")
     history = started(graph_of(text))
