@@ -4,8 +4,6 @@ import pytest
 
 from pyoco_protocol.executions.rejections import Rejection
 from pyoco_protocol.executions.statuses import (
-    EXECUTION_RANKS,
-    NODE_RANKS,
     OPEN_NODE,
     TERMINAL_NODE,
     CancelReason,
@@ -28,13 +26,6 @@ def test_a_node_is_idle_open_or_terminal() -> None:
 def test_an_execution_is_active_or_terminal() -> None:
     terminal = {status.value for status in ExecutionStatus if status.is_terminal}
     assert terminal == {"COMPLETED", "FAILED", "CANCELED"}
-
-
-def test_every_status_has_a_rank_of_its_own() -> None:
-    assert NODE_RANKS.keys() == set(NodeStatus)
-    assert EXECUTION_RANKS.keys() == set(ExecutionStatus)
-    assert len(set(NODE_RANKS.values())) == len(NODE_RANKS)
-    assert len(set(EXECUTION_RANKS.values())) == len(EXECUTION_RANKS)
 
 
 def test_only_the_end_of_the_execution_cancels_by_execution() -> None:

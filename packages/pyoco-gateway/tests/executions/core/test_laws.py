@@ -24,6 +24,7 @@ from execution_histories import (
     History,
     histories,
 )
+from executions.core.ranks import EXECUTION_RANKS, NODE_RANKS
 from pyoco_gateway.executions.core.decisions import Accepted, Late, NoEffect
 from pyoco_gateway.executions.core.orchestrate import orchestrate
 from pyoco_gateway.executions.core.reduce import Origin, Reducer, placed, reduce
@@ -44,8 +45,6 @@ from pyoco_protocol.executions.events import (
 )
 from pyoco_protocol.executions.instants import later
 from pyoco_protocol.executions.statuses import (
-    EXECUTION_RANKS,
-    NODE_RANKS,
     ExecutionStatus,
     LateOutcome,
 )

@@ -5,11 +5,10 @@ from typing import Any
 import pytest
 
 from executions.core.core_builders import ANN, after, reduced, state_with, task_in
+from executions.core.ranks import EXECUTION_RANKS, NODE_RANKS
 from pyoco_protocol.executions import events as ev
 from pyoco_protocol.executions.events import AnyEvent, ErrorInfo
 from pyoco_protocol.executions.statuses import (
-    EXECUTION_RANKS,
-    NODE_RANKS,
     CancelReason,
     ExecutionStatus,
     FailReason,
@@ -138,24 +137,6 @@ def test_the_rank_of_a_node_never_falls_except_by_a_resume(
     after_event = NODE_RANKS[target(cell, status, attempt=2, retry=True)]
     is_resume = (status, kind) == (NodeStatus.WAITING, "NODE_RESUMED")
     assert (after_event < NODE_RANKS[status]) is is_resume
-
-
-def test_the_ranks_are_those_of_the_specification() -> None:
-    assert {status.value: rank for status, rank in NODE_RANKS.items()} == {
-        "CANCELED": 700,
-        "FAILED": 600,
-        "SUCCEEDED": 500,
-        "WAITING": 400,
-        "RUNNING": 300,
-        "READY": 200,
-        "IDLE": 100,
-    }
-    assert {status.value: rank for status, rank in EXECUTION_RANKS.items()} == {
-        "CANCELED": 400,
-        "FAILED": 300,
-        "COMPLETED": 200,
-        "ACTIVE": 100,
-    }
 
 
 ENDS: dict[ExecutionStatus, AnyEvent] = {

@@ -6,11 +6,12 @@ from hypothesis import strategies as st
 
 from execution_histories import EXECUTION_ID, MANY, SOME, TENANT, TIME_LIMIT_SEC
 from executions.core.core_builders import ANN, BOB
+from executions.core.ranks import EXECUTION_RANKS
 from pyoco_gateway.executions.core.reduce import Origin, reduce
 from pyoco_gateway.executions.core.state import ExecutionState
 from pyoco_protocol.executions import events as ev
 from pyoco_protocol.executions.events import EVENT_CLASSES, AnyEvent
-from pyoco_protocol.executions.statuses import EXECUTION_RANKS, CancelReason, FailReason
+from pyoco_protocol.executions.statuses import CancelReason, FailReason
 from pyoco_protocol.graphs.document import NodeType
 
 pytestmark = pytest.mark.timeout(TIME_LIMIT_SEC)

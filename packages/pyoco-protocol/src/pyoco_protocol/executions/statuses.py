@@ -1,6 +1,5 @@
-"""The statuses of executions and nodes, with their ranks."""
+"""The statuses of executions and nodes, and the reasons of their ends."""
 
-from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
@@ -44,23 +43,6 @@ class NodeStatus(StrEnum):
 # Tuples, because the hash of an enum member is computed in Python.
 TERMINAL_NODE: Final = (NodeStatus.SUCCEEDED, NodeStatus.FAILED, NodeStatus.CANCELED)
 OPEN_NODE: Final = (NodeStatus.READY, NodeStatus.RUNNING, NodeStatus.WAITING)
-
-# A status never falls in rank, except WAITING to RUNNING by NODE_RESUMED.
-NODE_RANKS: Final[Mapping[NodeStatus, int]] = {
-    NodeStatus.IDLE: 100,
-    NodeStatus.READY: 200,
-    NodeStatus.RUNNING: 300,
-    NodeStatus.WAITING: 400,
-    NodeStatus.SUCCEEDED: 500,
-    NodeStatus.FAILED: 600,
-    NodeStatus.CANCELED: 700,
-}
-EXECUTION_RANKS: Final[Mapping[ExecutionStatus, int]] = {
-    ExecutionStatus.ACTIVE: 100,
-    ExecutionStatus.COMPLETED: 200,
-    ExecutionStatus.FAILED: 300,
-    ExecutionStatus.CANCELED: 400,
-}
 
 
 class LateOutcome(StrEnum):
