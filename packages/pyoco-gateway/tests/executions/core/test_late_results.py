@@ -12,6 +12,7 @@ from executions.core.core_builders import (
     after,
     error_of,
     fork_of,
+    graph_of,
     reason_of,
     started,
     told,
@@ -26,6 +27,7 @@ from pyoco_protocol.executions.commands import (
 )
 from pyoco_protocol.executions.events import NodeCanceled
 from pyoco_protocol.executions.rejections import Rejection
+from pyoco_protocol.executions.statuses import ExecutionStatus
 
 ANY_SUCCESS = "{id: join, type: Join, policy: ANY_SUCCESS}"
 STOPS = ("G7-cancel", "G8-failure", "G13-join")
@@ -125,6 +127,56 @@ def test_the_reason_of_a_stopped_branch_becomes_that_of_a_later_cancel() -> None
     history.do(CancelExecution())
     found = canceled_by(history, SucceedNode(node_id="b"))
     assert (found["reason"], found["byExecution"]) == ("EXECUTION_CANCELED", True)
+
+
+RACE_AND_TASK = """
+nodes:
+  - {id: start, type: Start}
+  - {id: fork, type: Fork}
+  - {id: a, type: Task}
+  - {id: b, type: Task}
+  - {id: c, type: Task}
+  - {id: other, type: Task}
+  - {id: join, type: Join, policy: ANY_SUCCESS}
+  - {id: done, type: Success}
+edges:
+  - {from: start, to: fork}
+  - {from: fork, to: a}
+  - {from: fork, to: b}
+  - {from: fork, to: c}
+  - {from: fork, to: other}
+  - {from: a, to: join}
+  - {from: b, to: join}
+  - {from: c, to: join}
+  - {from: join, to: done}
+  - {from: other, to: done}
+"""
+
+
+def race_and_failure() -> History:
+    """Return a failing execution in which a Join had stopped `b` and `c` before."""
+    history = started(graph_of(RACE_AND_TASK))
+    for node_id in ("a", "b", "c", "other"):
+        history.do(StartNode(node_id=node_id))
+    history.do(SucceedNode(node_id="a"))
+    assert history.node("b").cancel_reason == history.node("c").cancel_reason == "JOIN_PASSED"
+    history.do(FailNode(node_id="other"))
+    return history
+
+
+def test_the_reason_of_a_stopped_branch_becomes_that_of_a_later_failure() -> None:
+    found = canceled_by(race_and_failure(), SucceedNode(node_id="b"))
+    assert (found["reason"], found["byExecution"]) == ("EXECUTION_FAILED", True)
+
+
+def test_the_reason_of_a_lost_branch_becomes_that_of_a_later_failure() -> None:
+    # The command of the timer ends one of them, R1 the other.
+    commit = race_and_failure().at(STOP_GRACE_SEC).tick()[0]
+    ends = [event for event in commit.events if isinstance(event, NodeCanceled)]
+    assert {event.node_id: event.reason for event in ends} == {
+        "b": "EXECUTION_FAILED",
+        "c": "EXECUTION_FAILED",
+    }
 
 
 def test_a_cancel_after_a_failure_gives_the_reason() -> None:
@@ -238,6 +290,14 @@ def test_g6_a_result_after_the_end_is_not_kept(stop: str, cls: type[Any]) -> Non
     assert isinstance(commit.decision, Rejected)
     assert (commit.decision.reason, commit.events) == (Rejection.EXECUTION_TERMINAL, ())
     assert history.node("b").late_outcome == "LOST"
+
+
+def test_g6_comes_before_the_late_rule() -> None:
+    # The reducer leaves no such state.
+    history = stopping("G7-cancel").change(status=ExecutionStatus.CANCELED)
+    commit = history.do(SucceedNode(node_id="b"))
+    assert isinstance(commit.decision, Rejected)
+    assert (commit.decision.reason, commit.events) == (Rejection.EXECUTION_TERMINAL, ())
 
 
 @pytest.mark.parametrize("cls", [SucceedNode, FailNode])
