@@ -166,10 +166,10 @@ def _request_resume(case: NodeCase, command: RequestResumeNode) -> Decision:
         return Rejected(Rejection.RESUME_KEY_MISMATCH)
     if _is_outsider(case):
         return Rejected(Rejection.NOT_AN_APPROVER)
-    needed = needed_approvals(case.wait)
-    has_approved = needed is not None and case.actor.id in node.approvals
+    has_approved = case.actor.id in node.approvals
     if has_approved or node.resume_requests >= limits.MAX_RESUME_REQUESTS:
         return NoEffect()
+    needed = needed_approvals(case.wait)
     request = NodeResumeRequested(
         node_id=node.node_id,
         resume_key=command.resume_key,
