@@ -71,6 +71,13 @@ def wait(**fields: Any) -> JsonObject:
     return line({"id": "w", "type": "Wait", "wait": fields})
 
 
+def with_facts(*texts: str, of_source: int, of_input: int) -> JsonObject:
+    """Return a document with a condition on an output, and a prompt with input and these texts."""
+    shown = [f"${{input.f{i}}}" for i in range(of_input)]
+    document = line(A, {"id": "w", "type": "Wait", "wait": {"prompt": {"a": [*shown, *texts]}}})
+    return when(document, " or ".join(f"output.f{i}" for i in range(of_source)), edge=1)
+
+
 def with_params(text: str) -> JsonObject:
     return line(A, {"id": "b", "type": "Task", "run": {"flow": "f", "params": {"p": [text]}}})
 
@@ -226,6 +233,11 @@ ROWS: dict[str, tuple[str, JsonObject, str]] = {
         wait(prompt={"a": [f"${{input.f{i}}}" for i in range(101)]}),
         "document",
     ),
+    "FACTS_TOO_MANY of the source of an edge": (
+        "FACTS_TOO_MANY",
+        with_facts(of_source=51, of_input=50),
+        "document",
+    ),
     "GRAPH_TOO_HEAVY document": ("GRAPH_TOO_HEAVY", sized(262_145), "document"),
     "GRAPH_TOO_HEAVY weight": (
         "GRAPH_TOO_HEAVY",
@@ -261,6 +273,9 @@ GOOD: dict[str, JsonObject] = {
     "one approver": wait(approvers=["ann"]),
     "all branches must succeed": forked(A, B, policy="CUSTOM", minSuccess=2),
     "100 facts": wait(prompt={"a": [f"${{input.f{i}}}" for i in range(100)]}),
+    "100 facts, one of them by two names": with_facts(
+        "${nodes.a.output.f0}", of_source=50, of_input=50
+    ),
     "101 values in params": line(
         {
             "id": "a",

@@ -105,6 +105,27 @@ def test_r2_a_cancel_interrupts_what_is_engaged_and_cancels_the_rest() -> None:
     assert set(causes(commit).values()) == {"EXECUTION_CANCEL_REQUESTED"}
 
 
+@pytest.mark.parametrize(
+    ("worker_id", "is_named"),
+    [
+        ("w" * 256, True),
+        ("w" * 257, False),
+        # As JSON, a control character takes six bytes and a quote two.
+        ("\x01" * 42, True),
+        ("\x01" * 43, False),
+        ('"' * 128, True),
+        (None, False),
+    ],
+)
+def test_r2_an_interrupt_does_not_name_a_worker_whose_id_is_too_long(
+    worker_id: str | None, is_named: bool
+) -> None:
+    history = running()
+    commit = history.change_node("t", worker_id=worker_id).do(CancelExecution())
+    found = payload(commit, "NODE_INTERRUPT_REQUESTED").get("workerId")
+    assert found == (worker_id if is_named else None)
+
+
 def test_r3_a_cancel_after_a_failure_wins_and_gives_no_more_time() -> None:
     history = started(fork_of("{id: a, type: Task}", "{id: b, type: Task}"))
     history.do(StartNode(node_id="a"))

@@ -171,6 +171,8 @@ edges:
     none = History(graph_of(text)).create(given={"flag": False})
     assert "FORK_OPENED fork" not in told(none.events)
     assert payload(none, "EXECUTION_FAILED") == {"reason": "NO_SUCCESS_REACHED"}
+    # Of several events that decide, the last one is the cause.
+    assert causes(none)["NODE_CANCELED done"] == "NODE_CANCELED b"
     both = History(graph_of(text)).create(given={"flag": True})
     assert payload(both, "FORK_OPENED")["branchIds"] == ["a", "b"]
 

@@ -184,7 +184,7 @@ def _facts(
 ) -> tuple[FactPaths, dict[str, FactPaths]]:
     of_input: dict[str, Steps] = {}
     of_nodes: dict[str, dict[str, Steps]] = {}
-    for node, path in fact_paths(edges, keys, prompts):
+    for node, path in _fact_paths(edges, keys, prompts):
         if path.root == "input":
             of_input[path.fact_key] = path.steps
         elif node is not None and path.root in ("output", "node_output"):
@@ -195,14 +195,13 @@ def _facts(
     )
 
 
-def fact_paths(
+def _fact_paths(
     edges: Iterable[CompiledEdge], keys: Iterable[Template], prompts: Iterable[JsonValue]
 ) -> Iterable[tuple[str | None, Path]]:
-    """Yield each path of conditions, wait keys and prompts, with the node that it reads."""
+    """Yield each path of conditions, wait keys and prompts, with the node whose output it reads."""
     for edge in edges:
         for path in edge.condition.paths if edge.condition is not None else ():
-            is_own = path.root in ("output", "error", "status")
-            yield (edge.source if is_own else path.node), path
+            yield (edge.source if path.root == "output" else path.node), path
     for key in keys:
         for path in key.paths:
             yield path.node, path
