@@ -416,6 +416,9 @@ UNREADABLE: dict[str, JsonObject] = {
         **line(A),
         "nodes": [*line(A)["nodes"][:2], {"id": "done", "type": "End"}],
     },
+    "a reference, and a node whose id cannot be read": when(
+        but(line(A), {"type": "Task"}), "nodes.b.output.x", edge=1
+    ),
     "an edge without a source": {
         **line(A),
         "edges": [*edges_of("start", "a"), {"to": "done"}],

@@ -92,7 +92,7 @@ UNUSABLE: dict[str, Any] = {
     "a cycle": {**line(TASK), "edges": [*EDGES, {"from": "t", "to": "t"}]},
     "an edge to no node": {**line(TASK), "edges": [*EDGES, {"from": "t", "to": "x"}]},
     "an edge from no node": {**line(TASK), "edges": [*EDGES, {"from": "x", "to": "t"}]},
-    "two nodes of one id": line(TASK, TASK),
+    "two nodes of one id": {**line(TASK), "nodes": [*line(TASK)["nodes"], TASK]},
     "a condition": {**line(TASK), "edges": [{**EDGES[0], "when": "="}, *EDGES[1:]]},
     "a key": line({"id": "w", "type": "Wait", "wait": {"key": "${"}}),
     "a prompt": line({"id": "w", "type": "Wait", "wait": {"prompt": {"a": "${"}}}),

@@ -226,6 +226,12 @@ def test_16_a_success_without_output_has_no_position_of_it() -> None:
     assert (node.output_at, node.facts, node.taken) == (None, {}, ())
 
 
+def test_19_the_first_cancel_request_of_a_node_stays() -> None:
+    event = BY_TYPE["NODE_CANCEL_REQUESTED"].event
+    before = reduced(state_with(RUNNING), event, at=NOW)
+    assert changes_of(before, reduced(before, event, at=after(2))) == {}
+
+
 def test_20_a_cancel_without_late_result_has_no_position_of_it() -> None:
     event = ev.NodeCanceled(node_id="t", reason=CancelReason.NOT_TAKEN, by_execution=False)
     node = reduced(state_with(task_in(NodeStatus.IDLE)), event, at=NOW).nodes["t"]
