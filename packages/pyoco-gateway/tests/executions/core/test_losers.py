@@ -134,6 +134,41 @@ def test_a_stopped_branch_is_not_stopped_again() -> None:
     assert history.node("b") == before
 
 
+NESTED = """
+nodes:
+  - {id: start, type: Start}
+  - {id: fork, type: Fork}
+  - {id: a, type: Task}
+  - {id: b, type: Task}
+  - {id: c, type: Task}
+  - {id: inner, type: Join, policy: ANY_SUCCESS}
+  - {id: outer, type: Join, policy: ANY_SUCCESS}
+  - {id: done, type: Success}
+edges:
+  - {from: start, to: fork}
+  - {from: fork, to: a}
+  - {from: fork, to: b}
+  - {from: fork, to: c}
+  - {from: a, to: inner}
+  - {from: b, to: inner}
+  - {from: inner, to: outer}
+  - {from: c, to: outer}
+  - {from: outer, to: done}
+"""
+
+
+def test_two_joins_stop_a_branch_once() -> None:
+    history = started(graph_of(NESTED))
+    for node_id in ("b", "c"):
+        history.do(StartNode(node_id=node_id))
+    assert stops(ended(history, a=True).events) == [
+        "NODE_CANCEL_REQUESTED b",
+        "NODE_INTERRUPT_REQUESTED b",
+        "NODE_CANCEL_REQUESTED c",
+        "NODE_INTERRUPT_REQUESTED c",
+    ]
+
+
 def test_a_join_that_cannot_pass_fails_with_its_reason() -> None:
     history = started(
         fork_of(
