@@ -79,7 +79,7 @@ def test_a_head_has_what_the_state_has() -> None:
 
 
 def test_the_head_of_an_execution_that_has_ended_has_no_timer() -> None:
-    history = running().at(5)
+    history = running().change(deadline_at=after(100)).at(5)
     history.do(FailNode(node_id="t"))
     history.at(6).do(ArchiveExecution())
     found = head(history)
@@ -121,6 +121,13 @@ def test_a_pending_retry_is_told_but_is_no_timer() -> None:
     history.at(5).do(FailNode(node_id="t"))
     assert entry(history)["retryAt"] == after(6)
     assert "nextTimerAt" not in head(history)
+
+
+def test_a_running_task_is_open_since_its_attempt_began() -> None:
+    history = running("{id: t, type: Task, retry: {maxAttempts: 2}}")
+    history.do(FailNode(node_id="t"))
+    history.at(5).do(StartNode(node_id="t"))
+    assert (entry(history)["attempt"], entry(history)["since"]) == (2, after(5))
 
 
 def test_a_task_that_waits_is_no_wait_node() -> None:
@@ -173,6 +180,13 @@ edges:
     history.do(SucceedNode(node_id="a"))
     history.change_node("w", deadline_at=None)
     assert head(history)["nextTimerAt"] == after(100)
+
+
+def test_the_deadline_of_the_execution_is_a_timer_until_a_cancel_request() -> None:
+    history = running().change(deadline_at=after(5 + STOP_GRACE_SEC / 2))
+    assert head(history)["nextTimerAt"] == after(5 + STOP_GRACE_SEC / 2)
+    history.at(5).do(CancelExecution())
+    assert head(history)["nextTimerAt"] == after(5 + STOP_GRACE_SEC)
 
 
 def test_open_nodes_are_in_graph_order_up_to_a_hundred() -> None:
