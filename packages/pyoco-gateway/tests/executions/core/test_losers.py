@@ -2,7 +2,7 @@
 
 import pytest
 
-from execution_histories import History
+from execution_histories import STOP_GRACE_SEC, History
 from executions.core.core_builders import (
     causes,
     ended,
@@ -169,6 +169,27 @@ def test_two_joins_stop_a_branch_once() -> None:
     ]
 
 
+def test_a_join_with_no_pending_branch_stops_nothing() -> None:
+    text = NESTED.replace("id: inner, type: Join, ", "id: inner, type: Join, losers: letRun, ")
+    history = started(
+        graph_of(text.replace("outer, type: Join, policy: ANY_SUCCESS", "outer, type: Join"))
+    )
+    history.do(StartNode(node_id="b"))
+    commit = ended(history, a=True, c=True)
+    # `b` leads to `outer`, but no branch of `outer` waits for it.
+    assert "JOIN_PASSED outer" in told(commit.events)
+    assert stops(commit.events) == []
+    assert told(history.do(SucceedNode(node_id="b")).events)[-1] == "EXECUTION_COMPLETED"
+
+
+def test_a_cancel_is_the_cause_of_all_stops_also_after_a_lost_attempt() -> None:
+    history = racing("policy: ANY_SUCCESS")
+    ended(history, a=True)
+    commit = history.at(STOP_GRACE_SEC).do(CancelExecution())
+    assert told(commit.events)[:2] == ["EXECUTION_CANCEL_REQUESTED", "NODE_CANCELED b"]
+    assert set(causes(commit).values()) == {"EXECUTION_CANCEL_REQUESTED"}
+
+
 def test_a_join_that_cannot_pass_fails_with_its_reason() -> None:
     history = started(
         fork_of(
@@ -191,6 +212,7 @@ def test_a_join_that_cannot_pass_fails_with_its_reason() -> None:
     ]
     request = payload(commit, "EXECUTION_FAIL_REQUESTED")
     assert (request["failedNodeId"], request["error"]["code"]) == ("join", "JOIN_IMPOSSIBLE")
+    assert causes(commit)["EXECUTION_FAIL_REQUESTED"] == "NODE_FAILED join"
 
 
 def test_a_line_of_tasks_goes_on_task_by_task() -> None:
