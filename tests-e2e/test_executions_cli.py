@@ -101,7 +101,7 @@ async def test_the_command_line_takes_an_order_from_its_graph_to_the_archive(
     events = await cli("execution", "events", execution_id, "--type", "NODE_RESUMED", "-o", "jsonl")
     assert json.loads(events.out)["payload"]["payload"] == {"amount": 3}
     archived = await cli("execution", "archive", "-", stdin=execution_id)
-    assert archived.json()["effect"] == "APPLIED"
+    assert [each["effect"] for each in archived.json()] == ["APPLIED"]
     await eventually(lambda: _listed(cli), "")
 
 
