@@ -1,40 +1,14 @@
 """The problems of graphs: one test for each code, and all problems of a document at once."""
 
-import tracemalloc
 from typing import Any
 
 import pytest
 
-from pyoco_protocol.canonical import canonical_json
-from pyoco_protocol.graphs.problems import MAX_PROBLEMS, GraphInvalidError, GraphProblem
-from pyoco_protocol.graphs.validation import validate_graph
+from pyoco_protocol.graphs.problems import MAX_PROBLEMS
 from pyoco_testkit.graph_documents import JsonObject, edges_of, forked, line
+from pyoco_testkit.graph_problems import A, B, but, places_of, problems_of, sized, when
 
-A: JsonObject = {"id": "a", "type": "Task"}
-B: JsonObject = {"id": "b", "type": "Task"}
 DONE: JsonObject = {"id": "done2", "type": "Success"}
-
-
-def problems_of(document: Any) -> list[GraphProblem]:
-    try:
-        validate_graph(document)
-    except GraphInvalidError as error:
-        return list(error.problems)
-    return []
-
-
-def places_of(document: Any) -> list[tuple[str, str]]:
-    """Return code and place of each problem."""
-    return [(each.code, each.where) for each in problems_of(document)]
-
-
-def but(document: JsonObject, *nodes: JsonObject, edges: list[JsonObject] | None = None) -> Any:
-    """Return the document with further nodes and edges."""
-    return {
-        **document,
-        "nodes": [*document["nodes"], *nodes],
-        "edges": [*document["edges"], *(edges or [])],
-    }
 
 
 def without(document: JsonObject, *ids: str) -> JsonObject:
@@ -44,13 +18,6 @@ def without(document: JsonObject, *ids: str) -> JsonObject:
         "nodes": [each for each in document["nodes"] if each["id"] not in ids],
         "edges": [each for each in document["edges"] if not {each["from"], each["to"]} & {*ids}],
     }
-
-
-def when(document: JsonObject, text: str, edge: int = 0) -> JsonObject:
-    """Return the document with a condition on one edge."""
-    edges = [dict(each) for each in document["edges"]]
-    edges[edge]["when"] = text
-    return {**document, "edges": edges}
 
 
 def wide(count: int, kind: str) -> JsonObject:
@@ -80,19 +47,6 @@ def with_facts(*texts: str, of_source: int, of_input: int) -> JsonObject:
 
 def with_params(text: str) -> JsonObject:
     return line(A, {"id": "b", "type": "Task", "run": {"flow": "f", "params": {"p": [text]}}})
-
-
-def sized(size: int) -> JsonObject:
-    """Return a document of this many bytes."""
-    nodes: list[JsonObject] = [
-        {"id": f"t{i}", "type": "Task", "run": {"flow": "f", "params": {"fill": ""}}}
-        for i in range(5)
-    ]
-    document = line(*nodes)
-    rest = size - len(canonical_json(document))
-    for i, node in enumerate(nodes):
-        node["run"]["params"]["fill"] = "x" * (rest // 5 + (rest % 5 if i == 0 else 0))
-    return document
 
 
 CYCLE = but(line(A, B), edges=edges_of("b", "a"))
@@ -396,107 +350,3 @@ def test_problems_are_in_the_order_of_the_document() -> None:
 def test_no_more_than_100_problems_are_reported() -> None:
     nodes = [{"id": f"t{i}", "type": "Task", "colour": 5} for i in range(150)]
     assert len(problems_of(line(*nodes))) == MAX_PROBLEMS == 100
-
-
-# A problem is not repeated as what follows from it.
-UNREADABLE: dict[str, JsonObject] = {
-    "a node without a type": but(line(A), {"id": "b"}, edges=edges_of("start", "b", "done"))
-    | {
-        "edges": [
-            {"from": "start", "to": "a", "when": "input.x"},
-            *edges_of("start", "b", "done"),
-            *edges_of("a", "done"),
-        ]
-    },
-    "a Start of an unknown type": {
-        **line(A),
-        "nodes": [{"id": "start", "type": "Begin"}, *line(A)["nodes"][1:]],
-    },
-    "a Success of an unknown type": {
-        **line(A),
-        "nodes": [*line(A)["nodes"][:2], {"id": "done", "type": "End"}],
-    },
-    "a reference, and a node whose id cannot be read": when(
-        but(line(A), {"type": "Task"}), "nodes.b.output.x", edge=1
-    ),
-    "an edge without a source": {
-        **line(A),
-        "edges": [*edges_of("start", "a"), {"to": "done"}],
-    },
-    "an edge without a target": {
-        **line(A),
-        "edges": [*edges_of("start", "a"), {"from": "a"}],
-    },
-    "an edge to an unknown node": {
-        **line(A),
-        "edges": [*edges_of("start", "a"), *edges_of("a", "dnoe")],
-    },
-    "an edge of a Fork that cannot be read": {
-        **forked(A, B),
-        "edges": [5, *forked(A, B)["edges"][:1], *forked(A, B)["edges"][2:]],
-    },
-    "an edge into a Join that cannot be read": {
-        **forked(A, B, policy="CUSTOM", minSuccess=2),
-        "edges": [5, *(each for each in forked(A, B)["edges"] if each != edges_of("a", "join")[0])],
-    },
-    "no nodes": {"nodes": [], "edges": edges_of("a", "b")},
-    "too many nodes": {"nodes": [{}] * 1001, "edges": edges_of("a", "b")},
-}
-
-
-@pytest.mark.parametrize("document", UNREADABLE.values(), ids=UNREADABLE)
-def test_a_part_that_cannot_be_read_does_not_look_like_a_missing_one(document: JsonObject) -> None:
-    assert len(problems_of(document)) == 1
-
-
-@pytest.mark.parametrize("document", [None, [], "nodes", 5, True])
-def test_a_document_that_is_no_object_is_refused(document: Any) -> None:
-    assert places_of(document) == [("FIELD_INVALID", "document")]
-
-
-@pytest.mark.parametrize(
-    "document",
-    [
-        line(title="\ud800"),
-        line({"id": "\ud800", "type": "Task"}),
-        line({"id": "t", "type": "Task", "run": {"flow": "f", "params": {"\udfff": 1}}}),
-        line(deadlineSec=float("inf")),
-        line(deadlineSec=float("nan")),
-    ],
-)
-def test_a_value_that_json_does_not_have_is_refused_without_being_quoted(
-    document: JsonObject,
-) -> None:
-    (problem,) = problems_of(document)
-    assert (problem.code, problem.where) == ("FIELD_INVALID", "document")
-    assert problem.model_dump_json()
-
-
-def test_messages_and_places_show_only_the_beginning_of_long_names() -> None:
-    name = "x" * 30_000
-    document = {
-        name: 1,
-        "nodes": [{"id": name, "type": "Task"}, {"id": name, "type": "Success"}],
-        "edges": [{"from": name, "to": "y" * 30_000}, {"from": name, "to": name}],
-    }
-    problems = problems_of(document)
-    assert len(problems) > 4
-    assert all(len(str(each)) < 500 for each in problems)
-
-
-def test_a_document_that_is_too_large_is_not_checked_further() -> None:
-    document = {**sized(262_145), "unknown": 1}
-    assert places_of(document) == [("GRAPH_TOO_HEAVY", "document")]
-
-
-def test_strings_below_a_long_key_take_little_memory() -> None:
-    params = {"k" * 30_000: ["${input.a}"] * 2_500}
-    document = line({"id": "t", "type": "Task", "run": {"flow": "f", "params": params}})
-    tracemalloc.start()
-    try:
-        assert problems_of(document) == []
-        _, peak_bytes = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    # A place for each string with the whole key would take 75 MB.
-    assert peak_bytes < 10_000_000
