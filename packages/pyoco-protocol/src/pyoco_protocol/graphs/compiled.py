@@ -198,7 +198,7 @@ def _facts(
 def _fact_paths(
     edges: Iterable[CompiledEdge], keys: Iterable[Template], prompts: Iterable[JsonValue]
 ) -> Iterable[tuple[str | None, Path]]:
-    """Yield each path of conditions, wait keys and prompts, with the node whose output it reads."""
+    """Yield each path of conditions, wait keys and prompts; with an output, also its node."""
     for edge in edges:
         for path in edge.condition.paths if edge.condition is not None else ():
             yield (edge.source if path.root == "output" else path.node), path
